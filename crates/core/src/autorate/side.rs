@@ -407,7 +407,9 @@ impl Side {
 
     fn drain(&mut self, now: Instant, standing: Duration, threshold: Duration, cut: Cut) -> bool {
         self.state = State::Drain;
-        if standing < threshold {
+        // Of the last three samples one may be of before the link was full, and the threshold rises as the rate falls.
+        let says_gone = |sample: Sample| sample.at > cut.at && sample.excess.delay < threshold;
+        if self.fresh(now).any(says_gone) {
             self.cut = None;
             self.searched = Duration::ZERO;
             self.rate = self.bounds.clamp(scale(self.delivered, ONE - BELOW as u64));

@@ -157,6 +157,29 @@ fn a_cut_deepens_while_the_queue_before_it_grows() {
 }
 
 #[test]
+fn a_cut_is_not_ended_by_a_sample_from_before_it() {
+    let mut autorate = Autorate::new(Instant::ZERO, bounds(10, 1, 20), bounds(10, 1, 20));
+    let (down, way) = (Direction::Down, Way::One(Direction::Down));
+    let mut now = Instant::ZERO;
+    for n in 0..196u16 {
+        now += TICK;
+        if n >= 160 {
+            // A link of 2 Mbit/s.
+            autorate.on_bytes(down, Bytes::new(12_500));
+            autorate.on_backlog(now, down, Bytes::new(30_000));
+        }
+        // Two samples tell of a queue, the one before them of none, and no more come.
+        let queue = Duration::from_millis(if n >= 189 { 13 } else { 0 });
+        if n <= 190 {
+            autorate.on_delay(now, n % 6, way, PLAIN + queue);
+        }
+        autorate.tick(now);
+        let is_cut = autorate.state(down) == State::Drain;
+        assert_eq!(is_cut, n >= 190, "{n}");
+    }
+}
+
+#[test]
 fn a_line_that_is_faster_again_is_found() {
     let mut fluid = Fluid::settled(20);
     fluid.line = [10 * MBIT; 2];
