@@ -373,7 +373,21 @@ impl Side {
             vain: 0,
             measured: false,
         });
-        self.lower(delivered, standing);
+        self.lower(delivered, self.ahead(now, delivered, standing));
+    }
+
+    /// The queue before the link as it is at `now`. The newest sample tells of the time at which its probe left; since then the queue has
+    /// grown as the rate is above the link's.
+    fn ahead(&self, now: Instant, delivered: Rate, standing: Duration) -> Duration {
+        let Some([newest, _]) = self.pair(now) else {
+            return standing;
+        };
+        let age = (now.saturating_since(newest.0) + newest.1).min(FRESH);
+        let above = u128::from(self.rate.bps().saturating_sub(delivered.bps()));
+        // In thousandths.
+        let growth = above * 1000 / u128::from(delivered.bps().max(1));
+        let growth = growth.min(u128::from(STEEPEST_FALL) * 1000) as u64;
+        standing.max(newest.1 + age * growth / 1000)
     }
 
     fn lower(&mut self, delivered: Rate, standing: Duration) {
@@ -422,7 +436,8 @@ impl Side {
         cut.depth = cut.depth.max(standing);
         self.cut = Some(cut);
         if is_longer {
-            // The samples that made the cut had left before the queue was as long.
+            // The samples that made the cut had left before the queue was as long. From here on they count, and not what was expected: if that
+            // was too much, the rate rises.
             self.lower(self.delivered, standing);
         }
         // The time that the newest sample tells of: a probe has waited as long as the queue was. A standing delay is of two samples.

@@ -157,6 +157,18 @@ fn a_cut_deepens_while_the_queue_before_it_grows() {
 }
 
 #[test]
+fn a_cut_is_made_for_the_queue_that_is_there_by_then() {
+    let mut fluid = Fluid::settled(20);
+    fluid.line[1] = 8 * MBIT;
+    while fluid.autorate.state(Direction::Down) != State::Drain {
+        fluid.run_steps(1);
+    }
+    // The samples tell of 15 ms: a tenth less than the link has. By now 120 ms wait.
+    let rate = fluid.rate(Direction::Down);
+    assert!(rate < 4.5, "{rate}");
+}
+
+#[test]
 fn a_cut_is_not_ended_by_a_sample_from_before_it() {
     let mut autorate = Autorate::new(Instant::ZERO, bounds(10, 1, 20), bounds(10, 1, 20));
     let (down, way) = (Direction::Down, Way::One(Direction::Down));
