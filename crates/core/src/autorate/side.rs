@@ -38,7 +38,7 @@ const SOME: u64 = 16;
 /// A delay below twice the threshold is of a rate that is not farther above the link's than to this share, in millionths.
 const NEAR: u64 = 920_000;
 /// Time in which a queue before the link is to be drained.
-const DRAIN: Duration = Duration::from_millis(150);
+const DRAIN: Duration = Duration::from_millis(75);
 /// Least and most share of the delivered rate that a cut takes, in millionths.
 const CUT: (u64, u64) = (60_000, 600_000);
 /// A cut that showed no effect is followed by one to this share of the rate, in millionths.

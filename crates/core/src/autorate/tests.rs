@@ -157,6 +157,14 @@ fn a_cut_deepens_while_the_queue_before_it_grows() {
 }
 
 #[test]
+fn a_short_queue_is_drained_within_a_quarter_of_a_second() {
+    let mut fluid = Fluid::settled(20);
+    fluid.line[1] = 14 * MBIT;
+    let slow = fluid.slow(Direction::Down, 4);
+    assert!(slow < Duration::from_millis(260), "{slow}");
+}
+
+#[test]
 fn a_cut_is_made_for_the_queue_that_is_there_by_then() {
     let mut fluid = Fluid::settled(20);
     fluid.line[1] = 8 * MBIT;

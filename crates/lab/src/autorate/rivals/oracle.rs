@@ -11,7 +11,7 @@ use crate::autorate::probes::Probe;
 /// The harness looks at the link as often.
 const PERIOD: Duration = Duration::from_millis(10);
 /// Time in which a queue before the link is to be drained, and the most of the rate that this takes: as of `makeway`.
-const DRAIN: Duration = Duration::from_millis(150);
+const DRAIN: Duration = Duration::from_millis(75);
 const MOST: f64 = 0.6;
 /// Share of the rate that is always left. Downwards the shaper is behind the link, and at the whole rate a queue before it would stay.
 const LEFT: f64 = 0.03;
@@ -71,8 +71,8 @@ mod tests {
             let Rates { up, down } = oracle.tick(Instant::ZERO, seen);
             [up, down].map(|rate| (rate.as_mbit_f64() * 100.0).round() / 100.0)
         };
-        // Without a wait, and with one of a fifth of 150 ms; at once after a change.
-        assert_eq!(mbit([(20, 0), (20, 30)]), [19.4, 16.0]);
+        // Without a wait, and with one of a fifth of 75 ms; at once after a change.
+        assert_eq!(mbit([(20, 0), (20, 15)]), [19.4, 16.0]);
         assert_eq!(mbit([(10, 0), (10, 500)]), [9.7, 4.0]);
         assert_eq!(mbit([(1, 0), (100, 0)]), [2.0, 40.0]);
     }
