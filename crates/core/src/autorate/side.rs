@@ -405,7 +405,8 @@ impl Side {
         match (self.direction, self.pair(now)) {
             (Direction::Up, Some([newest, _])) => {
                 let apart = newest.0.saturating_since(self.clear.0);
-                let sent = self.meter.over(apart.max(TICK)).min(self.rate);
+                let some = Bytes::new(SOME * PACKET.get()) / self.rate;
+                let sent = self.meter.over(apart.max(TICK).max(some)).min(self.rate);
                 let rate = taken(sent, [newest, self.clear]);
                 match newest.1 < self.threshold(now) * 2 {
                     true => rate.max(scale(sent, NEAR)),
@@ -503,9 +504,11 @@ impl Side {
 
 const NONE: Duration = Duration::from_nanos(u64::MAX);
 
-/// Rate that the link takes of `sent`, of two samples, the newest first, while its queue grows.
+/// Rate that the link takes of `sent`, of two samples, the newest first, while its queue grows. A packet more is no growth: on a slow link
+/// each waits for the rest of one.
 fn taken(sent: Rate, [newest, before]: [(Instant, Duration); 2]) -> Rate {
-    let grown = minus(newest.1, before.1);
+    let packet = PACKET / sent.max(Rate::from_bps(1));
+    let grown = minus(minus(newest.1, before.1), packet);
     let apart = newest.0.saturating_since(before.0);
     // A probe that waits longer has left earlier by the difference.
     let rising = minus(apart, grown).max(TICK);

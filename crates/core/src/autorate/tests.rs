@@ -156,6 +156,55 @@ fn a_cut_deepens_while_the_queue_before_it_grows() {
     assert!(slow < Duration::from_millis(400), "{slow}");
 }
 
+/// Mean rate of an upload of whole packets through a slow link, as a share of the link's: 1 Mbit/s, and 0.6 after 20 s of load.
+fn share_of_a_slow_line() -> f64 {
+    let [first, least, most] = [700, 100, 2000].map(|kbit| Rate::from_bps(kbit * 1000));
+    let bounds = Bounds { first, least, most };
+    let mut autorate = Autorate::new(Instant::ZERO, bounds, bounds);
+    let packet = Bytes::new(1514);
+    let [fast, slow] = [Rate::from_bps(MBIT), Rate::from_bps(MBIT * 6 / 10)];
+    let (mut line, mut free, mut bits) = (fast, Instant::ZERO, 0);
+    let mut flights: Vec<(Instant, u16, Duration)> = Vec::new();
+    let (mut sum, mut count) = (0.0, 0u32);
+    for step in 0..4500u64 {
+        let now = Instant::ZERO + STEP * (step + 1);
+        if step == 2500 {
+            line = slow;
+            free = now + free.saturating_since(now) * 10 / 6;
+        }
+        if step >= 500 {
+            bits += autorate.rates().up.bps() / 100;
+            while bits >= packet.get() * 8 {
+                bits -= packet.get() * 8;
+                free = free.max(now) + packet / line;
+                autorate.on_bytes(Direction::Up, packet);
+            }
+            autorate.on_backlog(now, Direction::Up, Bytes::new(30_000));
+        }
+        let wait = free.saturating_since(now);
+        if step.is_multiple_of(5) {
+            flights.push((now + PLAIN * 2 + wait, (step / 5 % 6) as u16, PLAIN + wait));
+        }
+        for (_, path, delay) in flights.extract_if(.., |flight| flight.0 <= now) {
+            autorate.on_delay(now, path, Way::One(Direction::Up), delay);
+        }
+        if step.is_multiple_of(5) {
+            autorate.tick(now);
+        }
+        if step >= 1000 {
+            sum += (autorate.rates().up.bps() as f64 / line.bps() as f64).min(1.0);
+            count += 1;
+        }
+    }
+    sum / f64::from(count)
+}
+
+#[test]
+fn a_packet_more_before_a_slow_line_is_no_slower_line() {
+    let share = share_of_a_slow_line();
+    assert!(share > 0.9, "{share}");
+}
+
 #[test]
 fn a_short_queue_is_drained_within_a_quarter_of_a_second() {
     let mut fluid = Fluid::settled(20);
