@@ -223,7 +223,7 @@ impl Side {
         let gap = gap.unwrap_or(SAMPLES - 1);
         samples[..=gap].rotate_right(1);
         samples[0] = Some(new);
-        if excess.delay < THRESHOLD + excess.noise + PACKET / self.rate {
+        if excess.delay < THRESHOLD + excess.noise + self.packet() {
             self.clear = (now, excess.delay);
         }
     }
@@ -292,7 +292,12 @@ impl Side {
     /// Delay above which the link has bloat.
     fn threshold(&self, now: Instant) -> Duration {
         let noise = self.fresh(now).map(|sample| sample.excess.noise).max();
-        THRESHOLD + noise.unwrap_or_default() * 2 + PACKET / self.rate
+        THRESHOLD + noise.unwrap_or_default() * 2 + self.packet()
+    }
+
+    /// Time of a packet on the link. A cut is below the link's rate, and makes no packet longer there.
+    fn packet(&self) -> Duration {
+        PACKET / self.rate.max(self.delivered)
     }
 
     /// Moves on to `now`. Whether the delay turned out not to be ours: the paths take it as their baseline then.

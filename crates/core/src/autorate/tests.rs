@@ -200,6 +200,12 @@ fn share_of_a_slow_line() -> f64 {
 }
 
 #[test]
+fn a_cut_makes_no_packet_longer() {
+    let share = share_of_a_slow_line();
+    assert!(share > 0.94, "{share}");
+}
+
+#[test]
 fn a_packet_more_before_a_slow_line_is_no_slower_line() {
     let share = share_of_a_slow_line();
     assert!(share > 0.9, "{share}");
