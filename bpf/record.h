@@ -146,7 +146,11 @@ struct record {
 
 inline_always u64 since(u64 now, u64 then)
 {
-	return now > then ? now - then : 0;
+	u64 past = now - then;
+
+	/* Without it the compiler makes this a saturating difference, of twice as many instructions. */
+	barrier_var(past);
+	return now > then ? past : 0;
 }
 
 inline_always u32 window_of(u64 now)
@@ -157,7 +161,10 @@ inline_always u32 window_of(u64 now)
 /* `a + b`, or the most there is. */
 inline_always u32 sum_of(u32 a, u32 b)
 {
-	return a + b < a ? ~0U : a + b;
+	u32 sum = a + b;
+
+	barrier_var(sum);
+	return sum < a ? ~0U : sum;
 }
 
 /* Half as much again. */
