@@ -20,16 +20,20 @@ inline_always bool record_is_asked(struct record *record, u32 len)
 	return true;
 }
 
+/* Bytes that it brought as it was asked. After a burst, a stream falls back to what it has shown, which is no response. */
+inline_always u32 record_before(const struct record *record)
+{
+	u32 shown = record->proven / 3 * 2;
+
+	return record->proven && shown < record->before ? shown : record->before;
+}
+
 /* The question of a flow that goes first. In standing, one that `resumes` after a silence brings what a stall held back,
  * and less after it. */
 inline_always enum class record_answer(struct record *record, bool whole, bool resumes, bool overdue, const struct link *link)
 {
-	bool is_due = record->class == NEW || !resumes, had_room, is_open;
-	u32 came = record->last, before = record->before, shown = record->proven / 3 * 2;
-
-	/* After a burst, a stream falls back to what it has shown, which is no response. */
-	if (record->proven && shown < before)
-		before = shown;
+	u32 came = record->last, shown;
+	bool is_open;
 
 	if (!whole) {
 		record->question = NOT_ASKED;
@@ -37,14 +41,18 @@ inline_always enum class record_answer(struct record *record, bool whole, bool r
 	}
 	switch (record->question) {
 	case NOT_ASKED:
-		had_room = record->beside * 16 <= link->sent * 15;
-		shown = half_more(record->own);
-		if (link->contended && had_room && came <= shown && shown > record->proven)
-			record->proven = shown;
+		if (link->contended && record->beside * 16 <= link->sent * 15) {
+			shown = half_more(record->own);
+			if (came <= shown && shown > record->proven)
+				record->proven = shown;
+		}
+		/* Mostly it brings too little to be asked. */
+		if (!record->hogs && !(link->crowded && record->large))
+			return UNDECIDED;
 		is_open = came > record->proven || (record->filled && !record->tested);
 		/* TCP that begins has lost a packet by now, or takes more than half. */
 		is_open &= !record_is_clean(record) || !has_room(link);
-		is_open &= is_due && (record->hogs || (link->crowded && record->large)) && link->contended;
+		is_open &= (record->class == NEW || !resumes) && link->contended;
 		/* Losses say nothing of a stream whose bursts are longer than the buffer. Alone on the link it could only be TCP. */
 		is_open |= overdue && !record->proven && record->hogs && came <= link->sent && (link->sent - came) * HOG >= link->sent;
 		if (is_open) {
@@ -56,7 +64,7 @@ inline_always enum class record_answer(struct record *record, bool whole, bool r
 		}
 		return UNDECIDED;
 	case ASKED:
-		if (came < before / 2)
+		if (came < record_before(record) / 2)
 			return record_falls(record, RESPONDS_TO_LOSS);
 		record->question = WAITS;
 		if (came > record->before)
@@ -66,7 +74,7 @@ inline_always enum class record_answer(struct record *record, bool whole, bool r
 	if (came / 4 > record->before / 3)
 		return record_falls(record, GREW);
 	if (record->question == WAITS) {
-		if ((u64)came * 16 < (u64)before * 11)
+		if ((u64)came * 16 < (u64)record_before(record) * 11)
 			return record_falls(record, RESPONDS_TO_LOSS);
 		record->question = AFTER;
 		record->fell = (u64)came * 8 < (u64)record->before * 7 ? came : ~0U;

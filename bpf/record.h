@@ -325,25 +325,28 @@ inline_always bool link_fits(const struct link *link, u32 came)
 /* By its queue and its losses. */
 inline_always enum class record_by_queue(struct record *record, u32 packets, u64 now, const struct link *link)
 {
-	u64 age = since(now, record->since), clean = since(now, record->offence), sentence;
-	bool asked = record->question != NOT_ASKED, fits = !link->contended || link_fits(link, record->last);
+	u64 from = record->since, sentence;
+	bool fits;
 
 	switch (record->class) {
 	case NEW:
 		if (record_stands(record, packets, now))
 			return BULK;
-		if (age > TRIAL && clean > TRIAL / 2 && !asked && fits)
+		if (now <= from + TRIAL || record->question != NOT_ASKED)
+			return NEW;
+		fits = !link->contended || link_fits(link, record->last);
+		if (fits && now > record->offence + TRIAL / 2)
 			return STANDING;
-		if (age <= TRIAL * 2 || asked)
+		if (now <= from + TRIAL * 2)
 			return NEW;
 		/* Asked, it went on: its losses are the doing of others that begin. */
 		if (record->proven && fits)
 			return STANDING;
-		return record->hogs && age <= LATEST ? NEW : BULK;
+		return record->hogs && now <= from + LATEST ? NEW : BULK;
 	case PROBATION:
 		if (record->credit <= 0)
 			return BULK;
-		if (age <= TRIAL * 2)
+		if (now <= from + TRIAL * 2)
 			return PROBATION;
 		record->grew = 0;
 		record->tested = true;
@@ -351,7 +354,7 @@ inline_always enum class record_by_queue(struct record *record, u32 packets, u64
 	case STANDING:
 		if (record->credit <= 0)
 			return BULK;
-		if (age > REDEEMS) {
+		if (now > from + REDEEMS) {
 			if (record->demerits)
 				record->demerits--;
 			record->since = now;
@@ -359,9 +362,9 @@ inline_always enum class record_by_queue(struct record *record, u32 packets, u64
 		return STANDING;
 	}
 	sentence = SECOND << (record->demerits & 7);
-	if (clean > sentence && (!record->hogs || record->last <= half_more(record->own)))
+	if (now > record->offence + sentence && (!record->hogs || record->last <= half_more(record->own)))
 		return NEW;
-	if (record->demerits <= PAROLE && age > sentence)
+	if (record->demerits <= PAROLE && now > from + sentence)
 		return NEW;
 	return BULK;
 }
@@ -380,7 +383,7 @@ inline_always enum why record_why(const struct record *record, enum class to, u3
 	return STANDING_QUEUE;
 }
 
-/* It brings more than NO_TCP times what TCP would at its loss and its RTT (Floyd and Fall 1999), squared. */
+/* In PACKETS or more it brings more than NO_TCP times what TCP would at its loss and its RTT (Floyd and Fall 1999), squared. */
 inline_always bool record_is_no_tcp(const struct record *record, u32 grown)
 {
 	u64 rtt = (record->wait < WAIT_MOST ? record->wait : WAIT_MOST) + RTT_LEAST;
@@ -388,9 +391,8 @@ inline_always bool record_is_no_tcp(const struct record *record, u32 grown)
 	u64 unserved = (u64)record->losses + grown, product = record->arrivals * unserved;
 	/* In such loss TCP waits for timeouts. */
 	bool drowns = record->arrivals >= PACKETS * 2 && record->losses * 4 >= record->arrivals * 3;
-	bool loses = record->arrivals >= PACKETS && unserved * 4 >= record->arrivals;
 
-	return drowns || (loses && product * 100 > windows * windows * 149);
+	return drowns || (unserved * 4 >= record->arrivals && product * 100 > windows * windows * 149);
 }
 
 /* It is bulk by what it brought. */
@@ -409,12 +411,14 @@ inline_always bool has_room(const struct link *link)
 /* In standing while those are crowded, it has brought a quarter more than it ever did while they were not. */
 inline_always bool record_exceeds(const struct record *record, const struct link *link)
 {
-	u32 windows = 1 + record->silent;
-	u64 usual = (u64)sum_of(record->peak, record->peak / 4) * windows;
-	u64 most = record->last > record->came ? record->last : record->came;
+	u64 most, usual;
 
-	if (record->class != STANDING || !link->crowded || most * 2 >= link->standing)
+	if (record->class != STANDING || !link->crowded)
 		return false;
+	most = record->last > record->came ? record->last : record->came;
+	if (most * 2 >= link->standing)
+		return false;
+	usual = (u64)sum_of(record->peak, record->peak / 4) * (1 + record->silent);
 	if (usual > ~0U)
 		usual = ~0U;
 	return record->came > usual && record->came > record->proven;
@@ -435,7 +439,7 @@ inline_always bool record_grows(const struct record *record, const struct link *
 inline_always enum class record_turn_window(struct record *record, u32 packets, u64 now, const struct link *link)
 {
 	u32 at = window_of(now), came = record->came, brought, windows, most, silent;
-	bool whole, steady, starves, resumes, drowns, exceeds = record_exceeds(record, link), fits;
+	bool whole, steady, starves = false, resumes, drowns = false, exceeds = record_exceeds(record, link), fits;
 
 	if (at == record->window && exceeds)
 		return record_falls(record, GREW);
@@ -447,12 +451,14 @@ inline_always enum class record_turn_window(struct record *record, u32 packets, 
 		return record_falls(record, GREW);
 	}
 	whole = at == record->window + 1;
-	/* TCP that overshot falls; a stream goes on. */
-	steady = (u64)came * 4 >= (u64)record->last * 3 && record->last;
-	/* A deep buffer keeps what a shallow one drops. */
-	starves = whole && steady && record_is_no_tcp(record, packets > record->held ? packets - record->held : 0);
 	resumes = !record->last;
-	drowns = whole && record->arrivals >= PACKETS && record->losses * 2 >= record->arrivals;
+	if (whole && record->arrivals >= PACKETS && record->class == BULK) {
+		/* TCP that overshot falls; a stream goes on. */
+		steady = (u64)came * 4 >= (u64)record->last * 3 && record->last;
+		/* A deep buffer keeps what a shallow one drops. */
+		starves = steady && record_is_no_tcp(record, packets > record->held ? packets - record->held : 0);
+		drowns = record->losses * 2 >= record->arrivals;
+	}
 	if (!link->crowded) {
 		/* Without one each of its windows was crowded so far. */
 		most = record->class == NEW || !record->peak ? ~0U : sum_of(record->peak, record->peak / 8);
@@ -472,7 +478,7 @@ inline_always enum class record_turn_window(struct record *record, u32 packets, 
 		record->beside = (record->beside + link->standing + link->new) / 2;
 	}
 	record->last = whole ? came : 0;
-	record->large = whole && (record->arrivals ? came / record->arrivals : came) >= ASKED_LEN;
+	record->large = whole && came >= (u64)ASKED_LEN * record->arrivals && came >= ASKED_LEN;
 	record->hogs = whole && link->sent && (u64)came * HOG >= link->sent;
 	record->starved = starves ? record->starved + 1 : 0;
 	record->window = at;
@@ -490,7 +496,7 @@ inline_always enum class record_turn_window(struct record *record, u32 packets, 
 	if (record->class == PROBATION)
 		return UNDECIDED;
 	if (record->class != BULK)
-		return record_answer(record, whole, resumes, record->class == NEW && since(now, record->since) > TRIAL * 2, link);
+		return record_answer(record, whole, resumes, record->class == NEW && record->since + TRIAL * 2 < now, link);
 	fits = link_fits(link, came);
 	if (!drowns || fits)
 		record->drowned = 0;
@@ -532,13 +538,11 @@ inline_always bool record_is_settled(const struct record *record, u32 packets, u
 inline_always enum class record_judge(struct record *record, u32 packets, u64 now, const struct link *link)
 {
 	enum class verdict = record_turn_window(record, packets, now, link);
-	enum why why = record->why;
+	bool by_queue = verdict == UNDECIDED;
 
-	if (verdict == UNDECIDED) {
+	if (by_queue)
 		verdict = record_by_queue(record, packets, now, link);
-		why = record_why(record, verdict, packets, now);
-	}
 	if (verdict != record->class)
-		record_change(record, now, verdict, why);
+		record_change(record, now, verdict, by_queue ? record_why(record, verdict, packets, now) : record->why);
 	return verdict;
 }
