@@ -373,8 +373,10 @@ verified_apart int judge(u64 now, u32 at)
 		return 0;
 	link = meter_link(&shares.meter, shares.waiting);
 	link.crowded |= standing_is_most();
-	user = user_at(flow->user);
-	link.others = user && shares.waiting > user->waiting;
+	if (shares.waiting) {
+		user = user_at(flow->user);
+		link.others = user && shares.waiting > user->waiting;
+	}
 	was = flow->record.class;
 	class = record_judge(&flow->record, flow->packets, now, &link);
 	if (class == PROBATION && class != was)
