@@ -4,32 +4,26 @@
 #pragma once
 
 #include "record.h"
-#include "round.h"
+#include "order.h"
+
+/* Lists of the rings of order.h, of which the last two are their sentinels: a flow that holds nothing is in no order. */
+enum {
+	IDLE_OTHERS = ORDER_RINGS - 1,
+	IDLE_KEPT = ORDER_RINGS - 2,
+};
+_Static_assert(ORDER_FLOWS + MOST_PACKETS + 2 <= IDLE_KEPT, "the sentinels are no flows' rings");
 
 struct idle {
-	/* Rounds. */
-	u32 others;
-	u32 kept;
 	/* Of the second. */
 	u32 kept_flows;
 } idle SEC(".bss.idle");
 
-inline_always struct links *idle_links(u32 i)
-{
-	struct flow *flow = flow_at(i);
-
-	return flow ? &flow->idle : NULL;
-}
-
 /* Takes `flow`, at `at`, which held nothing, out of its list. */
 inline_always void idle_leave(u32 at, struct flow *flow)
 {
-	if (flow->kept) {
-		round_remove(&idle.kept, at, &flow->idle, idle_links);
+	order_unlink(at);
+	if (flow->kept)
 		idle.kept_flows--;
-	} else {
-		round_remove(&idle.others, at, &flow->idle, idle_links);
-	}
 }
 
 /* `flow`, at `at`, holds nothing. Of those in standing at most half of all flows are kept; of more, the one idle for longest is
@@ -40,25 +34,31 @@ inline_always void idle_join(u32 at, struct flow *flow)
 	u32 i;
 
 	flow->kept = goes_first(flow->record.class);
-	round_push(flow->kept ? &idle.kept : &idle.others, at, &flow->idle, idle_links);
+	list_push(flow->kept ? IDLE_KEPT : IDLE_OTHERS, at);
 	if (!flow->kept || ++idle.kept_flows <= sizes.flows / 2)
 		return;
-	i = round_head(idle.kept, idle_links);
+	i = list_first(IDLE_KEPT);
 	oldest = flow_at(i);
 	if (!i || !oldest)
 		return;
 	idle_leave(i, oldest);
 	oldest->kept = false;
-	round_push(&idle.others, i, &oldest->idle, idle_links);
+	list_push(IDLE_OTHERS, i);
 }
 
 /* The next to be forgotten; 0 if there is none. One that was kept and is unknown by now goes first. */
 inline_always u32 idle_head(u64 now)
 {
-	u32 kept = round_head(idle.kept, idle_links);
+	u32 kept = list_first(IDLE_KEPT), other = list_first(IDLE_OTHERS);
 	struct flow *flow = flow_at(kept);
 
-	if (kept && flow && (!idle.others || record_is_forgotten(&flow->record, 0, now)))
+	if (kept && flow && (!other || record_is_forgotten(&flow->record, 0, now)))
 		return kept;
-	return round_head(idle.others, idle_links);
+	return other;
+}
+
+inline_always void idle_clear(void)
+{
+	*ring_at(IDLE_OTHERS) = *ring_at(IDLE_KEPT) = (struct ring){};
+	idle = (struct idle){};
 }

@@ -19,8 +19,7 @@
 	u64 bytes_out;                                                                                                 \
 	u64 packets_out;                                                                                               \
 	struct record record;                                                                                          \
-	/* Among those that hold nothing, in one of two lists, and in the round of its user. */                        \
-	struct links idle;                                                                                             \
+	/* In the round of its user. */                                                                                \
 	struct links turns;                                                                                            \
 	struct codel codel;                                                                                            \
 	struct lift lift;                                                                                              \
@@ -557,7 +556,7 @@ inline_always void makeway_clear(void)
 		*user = (struct user){};
 	}
 	shares = (struct shares){};
-	idle = (struct idle){};
+	idle_clear();
 }
 
 QDISC(makeway)

@@ -66,6 +66,16 @@ inline_always struct ring *ring_at(u32 i)
 	return &orders.rings[i & (ORDER_RINGS - 1)];
 }
 
+/* Puts `flow` last in `list`. */
+inline_always void list_push(u32 list, u32 flow)
+{
+	u32 node = ORDER_FLOWS + flow, last = ring_at(list)->prev ^ list;
+
+	*ring_at(node) = (struct ring){ last ^ node, list ^ node };
+	ring_at(list)->prev = node ^ list;
+	ring_at(last)->next = node ^ last;
+}
+
 inline_always void order_link(u32 which, u32 flow, u32 bytes)
 {
 	u32 node = ORDER_FLOWS + flow, list = which * ORDER_WINDOW + bytes;
@@ -169,12 +179,18 @@ inline_always bool order_is_empty(u32 which)
 	return !order_of(which)->occupied.top && !order_of(which)->beyond_n;
 }
 
-/* The first in the list of `bytes`; 0 if it holds nobody. */
-inline_always u32 order_first(u32 which, u32 bytes)
+/* The first of `list`; 0 if it holds nobody. */
+inline_always u32 list_first(u32 list)
 {
-	u32 list = which * ORDER_WINDOW + bytes, next = ring_at(list)->next;
+	u32 next = ring_at(list)->next;
 
 	return next ? (next ^ list) - ORDER_FLOWS : 0;
+}
+
+/* The same of the list of `bytes`. */
+inline_always u32 order_first(u32 which, u32 bytes)
+{
+	return list_first(which * ORDER_WINDOW + bytes);
 }
 
 /* The flow with the least bytes of an order that has one. */
