@@ -73,17 +73,18 @@ inline_always enum class record_answer(struct record *record, bool whole, bool r
 	}
 	if (came / 4 > record->before / 3)
 		return record_falls(record, GREW);
+	/* A queue that TCP had as it was asked hides its response for as long as it lasts. */
+	if ((u64)came * 16 < (u64)record_before(record) * 11)
+		return record_falls(record, RESPONDS_TO_LOSS);
 	if (record->question == WAITS) {
-		if ((u64)came * 16 < (u64)record_before(record) * 11)
-			return record_falls(record, RESPONDS_TO_LOSS);
 		record->question = AFTER;
 		record->fell = (u64)came * 8 < (u64)record->before * 7 ? came : ~0U;
-		shown = came > record->before ? came : record->before;
-		record->proven = half_more(shown);
 		return UNDECIDED;
 	}
 	if ((u64)record->fell * 16 < (u64)came * 11)
 		return record_falls(record, RESPONDS_TO_LOSS);
+	shown = came > record->before ? came : record->before;
+	record->proven = half_more(shown);
 	record->question = NOT_ASKED;
 	record->tested = true;
 	return UNDECIDED;

@@ -85,7 +85,8 @@ impl Record {
             Question::Waits | Question::After if came / 4 > self.before / 3 => {
                 return Some(Reason::Grew);
             }
-            Question::Waits if u64::from(came) * 16 < u64::from(before) * 11 => {
+            // A queue that TCP had as it was asked hides its response for as long as it lasts.
+            Question::Waits | Question::After if u64::from(came) * 16 < u64::from(before) * 11 => {
                 return Some(Reason::RespondsToLoss);
             }
             Question::Waits => {
@@ -93,13 +94,14 @@ impl Record {
                 // TCP over a short RTT falls so little, and has it back at once.
                 let fell = u64::from(came) * 8 < u64::from(self.before) * 7;
                 self.fell = if fell { came } else { u32::MAX };
-                let shown = came.max(self.before);
-                self.proven = half_more(shown);
             }
             Question::After if u64::from(self.fell) * 16 < u64::from(came) * 11 => {
                 return Some(Reason::RespondsToLoss);
             }
-            Question::After => (self.question, self.tested) = (Question::None, true),
+            Question::After => {
+                self.proven = half_more(came.max(self.before));
+                (self.question, self.tested) = (Question::None, true);
+            }
         }
         None
     }

@@ -76,3 +76,32 @@ fn a_new_flow_that_did_not_come_to_standing_in_time_is_tested() {
     assert_eq!(overdue(74, 0), (8, Class::Bulk));
     assert_eq!(overdue(526, 0), (10, Class::Bulk));
 }
+
+/// The class of a flow in standing, and why, after windows in which it brings `packets` of 1000 B of the 600 that leave; it is tested after the second.
+fn answers(packets: [u32; 5]) -> (Class, Reason) {
+    let link = Link {
+        sent: 600_000,
+        standing: 400_000,
+        contended: true,
+        ..Link::default()
+    };
+    let mut record = Record::default();
+    record.begin(at(0, 0));
+    record.class = Class::Standing;
+    for (window, packets) in (0..).zip(packets) {
+        record.judge(at(window, 0), link);
+        for _ in 0..packets {
+            record.on_arrival(1000);
+        }
+    }
+    record.judge(at(5, 0), link);
+    (record.class, record.reason)
+}
+
+#[test]
+fn a_response_that_a_queue_hid_shows_in_the_window_after_the_test() {
+    let bulk = (Class::Bulk, Reason::RespondsToLoss);
+    assert_eq!(answers([320, 320, 280, 220, 219]), bulk);
+    assert_eq!(answers([320, 320, 280, 219, 320]), bulk);
+    assert_eq!(answers([320, 320, 280, 220, 220]).0, Class::Standing);
+}
