@@ -370,7 +370,7 @@ verified_apart int judge(u64 now, u32 at)
 
 	if (!flow)
 		return 0;
-	link = meter_link(&shares.meter, shares.waiting);
+	link = meter_link(&shares.meter);
 	link.crowded |= standing_is_most();
 	if (shares.waiting) {
 		user = user_at(flow->user);
@@ -440,10 +440,8 @@ verified_apart u32 evict(u64 now)
 	if (!take_from(now, pays.at, pays.flow))
 		return 0;
 	record_loss(&pays.flow->record, now, 1);
-	if (!bulk_waits) {
+	if (!bulk_waits)
 		record_full(&pays.flow->record, shares.meter.last[0]);
-		meter_full(&shares.meter);
-	}
 	return i;
 }
 

@@ -24,9 +24,6 @@ struct meter {
 	/* Whether nothing waited at some time, and whether bulk did. */
 	bool idled;
 	bool idled_last;
-	/* Whether the buffer was full while no bulk waited. */
-	bool full;
-	bool full_last;
 	bool bulk;
 	bool bulk_last;
 	/* Whether none of those in standing waited at some time. */
@@ -49,8 +46,6 @@ inline_always void meter_turn(struct meter *meter, u64 now)
 		meter->now[n] = 0;
 	}
 	meter->idled_last = meter->idled || !next;
-	meter->full_last = meter->full && next;
-	meter->full = false;
 	meter->bulk_last = meter->bulk;
 	meter->none_first_last = meter->none_first || !next;
 	meter->raised[1] = next ? meter->raised[0] : 0;
@@ -61,12 +56,6 @@ inline_always void meter_turn(struct meter *meter, u64 now)
 	meter->window = at;
 	if (meter->last[0] && !meter->idled_last)
 		meter->frame = (FULL_FRAME << WINDOW_BITS) / meter->last[0];
-}
-
-/* The buffer is full, and no bulk waits. */
-inline_always void meter_full(struct meter *meter)
-{
-	meter->full = true;
 }
 
 /* A packet comes to an empty buffer, which may have been empty since an earlier window. */
@@ -92,9 +81,9 @@ inline_always void meter_departure(struct meter *meter, enum class class, u32 le
 }
 
 /* The link as a flow is judged by it. */
-inline_always struct link meter_link(const struct meter *meter, bool bulk_waits)
+inline_always struct link meter_link(const struct meter *meter)
 {
-	bool contended = (bulk_waits || meter->full || meter->full_last) && !meter->idled_last;
+	bool contended = !meter->idled_last;
 
 	return (struct link){
 		.sent = meter->last[0],

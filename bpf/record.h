@@ -71,11 +71,11 @@ struct link {
 	u64 sent;
 	u64 standing;
 	u64 new;
-	/* Bulk has packets waiting or the buffer was full without, and it was never empty in that window. */
+	/* The buffer was never empty in that window: bulk waits, or those that go first have more than the link. */
 	bool contended;
-	/* It was, and bulk had no packets waiting. */
+	/* It was empty, and bulk had no packets waiting. */
 	bool quiet;
-	/* Bulk waits, and flows in standing had packets waiting for all of that window; or those hold most of the buffer. */
+	/* It was never empty, and flows in standing had packets waiting for all of that window; or those hold most of the buffer. */
 	bool crowded;
 	/* Bulk of other users waits. */
 	bool others;

@@ -315,7 +315,7 @@ impl Makeway {
             return;
         }
         let user = state.user;
-        let mut link = self.meter.link(self.waiting > 0);
+        let mut link = self.meter.link();
         link.crowded |= self.standing_is_most();
         link.others = self.waiting > self.users[user as usize].waiting;
         let state = &mut self.flows[flow as usize];
@@ -496,7 +496,6 @@ impl Scheduler for Makeway {
                 break;
             };
             if self.waiting == 0 {
-                self.meter.on_full();
                 self.flows[longest as usize].record.on_full(self.meter.sent());
             }
             let dropped = self.take(now, longest);

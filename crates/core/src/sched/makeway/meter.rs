@@ -26,9 +26,6 @@ pub struct Meter {
     /// Whether nothing waited at some time, and whether bulk did.
     idled: bool,
     idled_last: bool,
-    /// Whether the buffer was full while no bulk waited.
-    full: bool,
-    full_last: bool,
     bulk: bool,
     bulk_last: bool,
     /// Whether none of those in standing waited at some time.
@@ -58,8 +55,6 @@ impl Meter {
         let next = at == self.window + 1;
         self.last = if next { self.now } else { [0; 3] };
         self.idled_last = self.idled || !next;
-        self.full_last = self.full && next;
-        self.full = false;
         self.bulk_last = self.bulk;
         if self.last[0] > 0 && !self.idled_last {
             self.frame = Duration::from_nanos((FULL_FRAME.get() << WINDOW_BITS) / self.last[0]);
@@ -68,11 +63,6 @@ impl Meter {
         self.raised = [0, if next { self.raised[0] } else { 0 }];
         (self.window, self.now, self.idled, self.bulk) = (at, [0; 3], false, false);
         self.none_first = false;
-    }
-
-    /// The buffer is full, and no bulk waits.
-    pub fn on_full(&mut self) {
-        self.full = true;
     }
 
     /// A packet comes to an empty buffer, which may have been empty since an earlier window.
@@ -99,9 +89,9 @@ impl Meter {
     }
 
     /// The link as a flow is judged by it.
-    pub fn link(&self, bulk_waits: bool) -> Link {
+    pub fn link(&self) -> Link {
         let [sent, standing, new] = self.last;
-        let contended = (bulk_waits || self.full || self.full_last) && !self.idled_last;
+        let contended = !self.idled_last;
         Link {
             sent,
             standing,
@@ -172,19 +162,21 @@ mod tests {
     }
 
     #[test]
-    fn a_link_is_contended_after_its_buffer_was_full_without_bulk() {
-        let mut meter = busy(10_000_000);
-        assert!(!meter.link(false).contended);
-        meter.on_full();
-        for (window, contended) in [(1, true), (2, true), (3, false)] {
-            meter.turn(Instant::from_nanos(window << WINDOW_BITS));
-            assert_eq!(meter.link(false).contended, contended);
-            assert!(meter.link(true).contended);
+    fn a_link_that_was_busy_for_a_window_is_contended_with_or_without_bulk() {
+        for bulk in [0, 1] {
+            let waiting = Waiting {
+                all: 1,
+                standing: 1,
+                bulk,
+            };
+            let mut meter = Meter::default();
+            meter.on_departure(Class::Standing, 1500, waiting);
+            meter.turn(Instant::from_nanos(1 << WINDOW_BITS));
+            assert!(meter.link().contended);
+            meter.on_begin();
+            meter.turn(Instant::from_nanos(2 << WINDOW_BITS));
+            assert!(!meter.link().contended);
         }
-        meter.on_full();
-        meter.on_begin();
-        meter.turn(Instant::from_nanos(4 << WINDOW_BITS));
-        assert!(!meter.link(false).contended);
     }
 
     #[test]
@@ -199,6 +191,6 @@ mod tests {
         meter.on_departure(Class::New, 1500, waiting);
         meter.turn(Instant::from_nanos(2 << WINDOW_BITS));
         assert_eq!(meter.short(), short);
-        assert!(meter.link(false).quiet && !meter.link(true).contended);
+        assert!(meter.link().quiet && !meter.link().contended);
     }
 }

@@ -54,11 +54,11 @@ pub struct Link {
     /// Bytes of flows in good standing, and of new ones, among `sent`.
     pub standing: u64,
     pub new: u64,
-    /// Whether bulk flows have packets waiting, and the buffer was never empty in that window.
+    /// Whether the buffer was never empty in that window: bulk waits, or those that go first have more than the link.
     pub contended: bool,
-    /// Whether it was, and no bulk flow had packets waiting.
+    /// Whether it was empty, and no bulk flow had packets waiting.
     pub quiet: bool,
-    /// Whether bulk waits, and flows in standing had packets waiting for all of that window; or those hold most of the buffer.
+    /// Whether it was never empty, and flows in standing had packets waiting for all of that window; or those hold most of the buffer.
     pub crowded: bool,
     /// Bytes of flows that rose to probation in that window or since, of which `standing` has none or a part.
     pub raised: u64,
