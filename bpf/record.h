@@ -25,6 +25,7 @@
 #define WAIT_MOST (500 * MS >> 16)
 #define PACKETS 16
 #define WINDOWS 2
+#define COUNTS 4
 #define GREW_MOST 4
 #define ASKED_OF 16
 #define ASKED_LEN 512
@@ -383,16 +384,26 @@ inline_always enum why record_why(const struct record *record, enum class to, u3
 	return STANDING_QUEUE;
 }
 
-/* In PACKETS or more it brings more than NO_TCP times what TCP would at its loss and its RTT (Floyd and Fall 1999), squared. */
-inline_always bool record_is_no_tcp(const struct record *record, u32 grown)
+/* Whether it brings more than `times` what TCP would at its loss and its RTT (Floyd and Fall 1999), squared. */
+inline_always bool record_exceeds_tcp(u64 product, u64 rtt, u64 times)
+{
+	u64 windows = times * (1ULL << (WINDOW_BITS - 16)) / rtt;
+
+	return product * 100 > windows * windows * 149;
+}
+
+/* Whether it starves in this window, of PACKETS or more, and then how much that counts, 1 or COUNTS. */
+inline_always u8 record_starves(const struct record *record, u32 grown)
 {
 	u64 rtt = (record->wait < WAIT_MOST ? record->wait : WAIT_MOST) + RTT_LEAST;
-	u64 windows = NO_TCP * (1ULL << (WINDOW_BITS - 16)) / rtt;
 	u64 unserved = (u64)record->losses + grown, product = record->arrivals * unserved;
-	/* In such loss TCP waits for timeouts. */
-	bool drowns = record->arrivals >= PACKETS * 2 && record->losses * 4 >= record->arrivals * 3;
 
-	return drowns || (unserved * 4 >= record->arrivals && product * 100 > windows * windows * 149);
+	/* In such loss TCP waits for timeouts. */
+	if (record->arrivals >= PACKETS * 2 && record->losses * 4 >= record->arrivals * 3)
+		return COUNTS;
+	if (unserved * 4 >= record->arrivals && record_exceeds_tcp(product, rtt, NO_TCP))
+		return COUNTS;
+	return unserved * 5 >= record->arrivals && record_exceeds_tcp(product, rtt, 1);
 }
 
 /* It is bulk by what it brought. */
@@ -439,7 +450,8 @@ inline_always bool record_grows(const struct record *record, const struct link *
 inline_always enum class record_turn_window(struct record *record, u32 packets, u64 now, const struct link *link)
 {
 	u32 at = window_of(now), came = record->came, brought, windows, most, silent;
-	bool whole, steady, starves = false, resumes, drowns = false, exceeds = record_exceeds(record, link), fits;
+	u8 starves = 0;
+	bool whole, steady, resumes, drowns = false, exceeds = record_exceeds(record, link), fits;
 
 	if (at == record->window && exceeds)
 		return record_falls(record, GREW);
@@ -456,7 +468,8 @@ inline_always enum class record_turn_window(struct record *record, u32 packets, 
 		/* TCP that overshot falls; a stream goes on. */
 		steady = (u64)came * 4 >= (u64)record->last * 3 && record->last;
 		/* A deep buffer keeps what a shallow one drops. */
-		starves = steady && record_is_no_tcp(record, packets > record->held ? packets - record->held : 0);
+		if (steady)
+			starves = record_starves(record, packets > record->held ? packets - record->held : 0);
 		drowns = record->losses * 2 >= record->arrivals;
 	}
 	if (!link->crowded) {
@@ -480,7 +493,7 @@ inline_always enum class record_turn_window(struct record *record, u32 packets, 
 	record->last = whole ? came : 0;
 	record->large = whole && came >= (u64)ASKED_LEN * record->arrivals && came >= ASKED_LEN;
 	record->hogs = whole && link->sent && (u64)came * HOG >= link->sent;
-	record->starved = starves ? record->starved + 1 : 0;
+	record->starved = starves ? record->starved + starves : 0;
 	record->window = at;
 	record->came = 0;
 	record->arrivals = 0;
@@ -502,7 +515,7 @@ inline_always enum class record_turn_window(struct record *record, u32 packets, 
 		record->drowned = 0;
 	else if (record->drowned < FLOODS)
 		record->drowned++;
-	windows = WINDOWS << (record->grew & 7);
+	windows = WINDOWS * COUNTS << (record->grew & 7);
 	if (record->starved > windows)
 		record->starved = windows;
 	if (record->starved < windows || !fits)

@@ -32,9 +32,11 @@ const NO_TCP: u64 = 8;
 /// The least RTT that is believed, and the longest wait that counts, in units of 2^16 ns: 20 ms and 500 ms.
 const RTT_LEAST: u64 = Duration::from_millis(20).as_nanos() >> 16;
 const WAIT_MOST: u64 = Duration::from_millis(500).as_nanos() >> 16;
-/// Packets of a window and starving windows in a row from which the test is trusted.
+/// Packets of a window and starving windows in a row from which the test is trusted; as many times as many if the flow brings more than TCP would, but
+/// not [`NO_TCP`] times as much.
 const PACKETS: u32 = 16;
 const WINDOWS: u8 = 2;
+const COUNTS: u8 = 4;
 /// Each time that a flow grew on probation doubles the windows of the next, so often at most: to 17 s.
 const GREW_MOST: u8 = 4;
 /// No flow is asked below this part of the link, unless those in standing are crowded and its packets are large.
@@ -391,7 +393,7 @@ impl Record {
         let steady = u64::from(came) * 4 >= u64::from(self.last) * 3 && self.last > 0;
         // Packets by which its queue is longer than at the window's begin: a deep buffer keeps what a shallow one drops.
         let grown = self.packets.saturating_sub(self.held);
-        let starves = whole && steady && self.is_no_tcp(grown);
+        let starves = if whole && steady { self.starves(grown) } else { 0 };
         let resumes = self.last == 0;
         let drowns = whole && self.arrivals >= PACKETS && self.losses * 2 >= self.arrivals;
         if !link.crowded {
@@ -417,7 +419,7 @@ impl Record {
         self.last = if whole { came } else { 0 };
         self.is_large = whole && came / self.arrivals.max(1) >= ASKED_LEN;
         self.hogs = whole && link.sent > 0 && u64::from(came) * HOG >= link.sent;
-        self.starved = if starves { self.starved + 1 } else { 0 };
+        self.starved = if starves > 0 { self.starved + starves } else { 0 };
         (
             self.window,
             self.came,
@@ -427,7 +429,7 @@ impl Record {
         ) = (at, 0, 0, 0, u32::MAX);
         self.held = self.packets;
         if self.class == Class::Bulk {
-            let windows = WINDOWS << self.grew;
+            let windows = (WINDOWS * COUNTS) << self.grew;
             self.starved = self.starved.min(windows);
             let fits = link.fits(came);
             self.drowned = match drowns && !fits {
@@ -475,18 +477,26 @@ impl Record {
         self.class == Class::Probation && self.last > 0 && hogs && self.came > self.proven
     }
 
-    /// It brings more than [`NO_TCP`] times what TCP would at its loss and its RTT (Floyd and Fall 1999:
-    /// `1.22 / (RTT sqrt(p))` packets a second), squared: `arrivals unserved > (1.22 NO_TCP window / RTT)^2`. Its queue has `grown` by packets that
-    /// are as good as lost: TCP's grows by one in a round trip, or ends its slow start before the second window, since CoDel drops after 100 ms.
-    fn is_no_tcp(&self, grown: u32) -> bool {
+    /// Whether it starves in this window, and then how much that counts, 1 or [`COUNTS`]. It brings more than TCP would at its loss and its RTT
+    /// (Floyd and Fall 1999: `1.22 / (RTT sqrt(p))` packets a second), or [`NO_TCP`] times as much, squared: `arrivals unserved > (1.22 window / RTT)^2`.
+    /// Its queue has `grown` by packets that are as good as lost: TCP's grows by one in a round trip, or ends its slow start before the second
+    /// window, since CoDel drops after 100 ms.
+    fn starves(&self, grown: u32) -> u8 {
         let rtt = u64::from(self.wait).min(WAIT_MOST) + RTT_LEAST;
-        let windows = NO_TCP * (1 << (WINDOW_BITS - 16)) / rtt;
         let unserved = u64::from(self.losses) + u64::from(grown);
         let product = u64::from(self.arrivals) * unserved;
+        let exceeds = |times: u64| {
+            let windows = times * (1 << (WINDOW_BITS - 16)) / rtt;
+            product * 100 > windows * windows * 149
+        };
+        let loses = |part: u64| unserved * part >= u64::from(self.arrivals);
         // In such loss TCP waits for timeouts.
         let drowns = self.arrivals >= PACKETS * 2 && self.losses * 4 >= self.arrivals * 3;
-        let loses = self.arrivals >= PACKETS && unserved * 4 >= u64::from(self.arrivals);
-        drowns || loses && product * 100 > windows * windows * 149
+        match self.arrivals >= PACKETS {
+            true if drowns || loses(4) && exceeds(NO_TCP) => COUNTS,
+            true if loses(5) && exceeds(1) => 1,
+            _ => 0,
+        }
     }
 
     fn change(&mut self, now: Instant, class: Class, reason: Reason) {

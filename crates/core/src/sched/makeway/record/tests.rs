@@ -86,3 +86,33 @@ fn a_flow_starves_also_if_a_deep_buffer_keeps_what_a_shallow_one_drops() {
     assert_eq!(in_a_deep_buffer(24), Class::Bulk);
     assert_eq!(in_a_deep_buffer(25), Class::Probation);
 }
+
+/// The class of a bulk flow after `windows` windows of 40 packets, `lost` of which are lost, and the others wait for `wait` ms.
+fn beside_one_download(windows: u64, lost: u32, wait: u64) -> Class {
+    let link = Link {
+        sent: 100_000,
+        contended: true,
+        ..Link::default()
+    };
+    let mut record = Record::default();
+    record.begin(at(0, 0));
+    (record.class, record.demerits) = (Class::Bulk, DEMERITS + 1);
+    for window in 0..windows {
+        assert_eq!(record.judge(at(window, 0), link), Class::Bulk);
+        for _ in 0..40 {
+            record.on_arrival(1250);
+        }
+        record.on_loss(at(window, 1), lost);
+        record.on_departure(at(window, 2), Duration::from_millis(wait), Duration::ZERO);
+    }
+    record.judge(at(windows, 0), link)
+}
+
+#[test]
+fn a_flow_starves_also_by_a_fifth_that_is_lost_for_eight_windows_if_tcp_would_be_slower() {
+    // The first window follows none.
+    assert_eq!(beside_one_download(8, 8, 50), Class::Bulk);
+    assert_eq!(beside_one_download(9, 8, 50), Class::Probation);
+    assert_eq!(beside_one_download(9, 7, 50), Class::Bulk);
+    assert_eq!(beside_one_download(9, 8, 0), Class::Bulk);
+}
