@@ -16,7 +16,7 @@
 //!   RFC 9438), but only while our queue is backlogged;
 //! - if two cuts leave the delay where it was, it is not our link's: the rate is restored, and the delay
 //!   becomes the baseline;
-//! - without samples the rate stays.
+//! - without samples the rate stays, under load at that of the end of a cut at most.
 
 mod meter;
 mod path;

@@ -128,6 +128,8 @@ pub struct Side {
     clear: (Instant, Duration),
     /// Rate that the link delivers, as far as is known: CUBIC's W_max.
     delivered: Rate,
+    /// Highest rate that is kept without samples: that at the end of a cut, or one that was given.
+    unseen: Rate,
     /// Time under load since the search began.
     searched: Duration,
     returns: Duration,
@@ -150,6 +152,7 @@ impl Side {
             one_way: None,
             clear: (now, Duration::ZERO),
             delivered: rate,
+            unseen: rate,
             searched: RETURN,
             returns: RETURN,
             cut: None,
@@ -245,6 +248,7 @@ impl Side {
     pub fn set_rate(&mut self, rate: Rate) {
         self.rate = self.bounds.clamp(rate);
         self.delivered = self.rate;
+        self.unseen = self.rate;
         self.searched = self.returns;
         self.cut = None;
         self.state = State::Hold;
@@ -308,11 +312,12 @@ impl Side {
         self.now = self.now.max(now);
         self.meter.tick(now);
         let Some(standing) = self.standing(now) else {
-            // No samples: hold, but not above the rate that is known to be delivered.
+            // No samples: hold. The delivered rate is known to some percent only, and of a rate that is one percent above the link's
+            // nobody would see the queue grow.
             self.state = State::Hold;
-            if self.searched > self.returns {
-                self.searched = self.returns / 2;
-                self.rate = self.rate.min(self.bounds.clamp(self.cubic()));
+            if self.rate > self.unseen && self.loaded() {
+                self.rate = self.unseen;
+                self.searched = Duration::ZERO;
             }
             return false;
         };
@@ -398,10 +403,16 @@ impl Side {
     fn lower(&mut self, delivered: Rate, standing: Duration) {
         self.state = State::Drain;
         self.delivered = self.bounds.clamp(delivered);
+        self.unseen = self.after_cut();
         let share =
             u128::from(standing.as_nanos()) * u128::from(ONE) / u128::from(DRAIN.as_nanos());
         let share = (share.min(u128::from(ONE)) as u64).clamp(CUT.0, CUT.1);
         self.rate = self.bounds.clamp(scale(self.delivered, ONE - share));
+    }
+
+    /// The rate at the end of a cut.
+    fn after_cut(&self) -> Rate {
+        self.bounds.clamp(scale(self.delivered, ONE - BELOW as u64))
     }
 
     /// Rate of the link. Downwards the link is before us, so it is the rate of arrivals. Upwards a queue grows by the
@@ -432,7 +443,7 @@ impl Side {
         if self.fresh(now).any(says_gone) {
             self.cut = None;
             self.searched = Duration::ZERO;
-            self.rate = self.bounds.clamp(scale(self.delivered, ONE - BELOW as u64));
+            self.rate = self.after_cut();
             return false;
         }
         let arrivals = self.meter.over(WINDOW);
@@ -485,6 +496,7 @@ impl Side {
             self.cut = None;
             self.searched = Duration::ZERO;
             self.delivered = cut.before;
+            self.unseen = cut.before;
             self.rate = cut.before;
             return true;
         }

@@ -15,6 +15,7 @@ fn bounds(first: u64, least: u64, most: u64) -> Bounds {
 }
 
 /// A link of a fluid: sources that fill our shaper at once, and a queue where more comes than the link takes.
+#[derive(Clone)]
 struct Fluid {
     now: Instant,
     autorate: Autorate,
@@ -299,6 +300,34 @@ fn without_samples_and_without_load_the_rate_stays() {
     let rates = idle.autorate.rates();
     idle.run(60);
     assert_eq!(idle.autorate.rates(), rates);
+}
+
+#[test]
+fn no_queue_grows_while_there_are_no_samples() {
+    let mut settled = Fluid::settled(8);
+    for _ in 0..20 {
+        settled.run_steps(30);
+        let mut fluid = settled.clone();
+        fluid.probes = false;
+        fluid.run(30);
+        let waits = [0, 1].map(|n| fluid.wait(n));
+        assert_eq!(waits, [Duration::ZERO; 2]);
+    }
+}
+
+#[test]
+fn a_rate_that_was_given_stays_without_samples() {
+    let mut fluid = Fluid::new(20);
+    fluid.probes = false;
+    fluid.busy = [true; 2];
+    fluid.run(5);
+    let rates = fluid.autorate.rates();
+    assert_eq!(rates.up, Rate::from_bps(14 * MBIT));
+    let given = Rate::from_bps(17 * MBIT);
+    fluid.autorate.set_rate(Direction::Down, given);
+    fluid.run(5);
+    let down = given;
+    assert_eq!(fluid.autorate.rates(), Rates { down, ..rates });
 }
 
 #[test]
