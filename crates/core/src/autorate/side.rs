@@ -483,10 +483,12 @@ impl Side {
         if told < cut.at + PATIENCE {
             return false;
         }
-        // Arrivals above our rate are a link's with a queue, or of senders that have not followed yet.
+        // A link with a queue delivers at its own rate, and so do senders that have not followed yet. Arrivals that are nearer to our rate are
+        // of senders that have: they are above it by the packets that our queue drops.
         let fell = standing <= cut.longest / 4 * 3;
         let rose = standing == cut.longest && standing > cut.standing / 4 * 5 + THRESHOLD;
-        let followed = self.direction == Direction::Up || arrivals <= scale(self.rate, ONE + SAME);
+        let middle = Rate::from_bps(u64::midpoint(self.rate.bps(), self.delivered.bps()));
+        let followed = self.direction == Direction::Up || arrivals <= middle;
         let vain = match (fell || rose, followed) {
             (true, _) => 0,
             (false, true) => cut.vain + 1,

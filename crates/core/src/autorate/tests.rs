@@ -24,6 +24,8 @@ struct Fluid {
     /// Bits before the link.
     queue: [u64; 2],
     busy: [bool; 2],
+    /// Percent above our rate that senders send, and our queue drops.
+    dropped: u64,
     /// Added to every probe in each direction.
     longer: [Duration; 2],
     probes: bool,
@@ -42,6 +44,7 @@ impl Fluid {
             line: [line * MBIT; 2],
             queue: [0; 2],
             busy: [false; 2],
+            dropped: 0,
             longer: [Duration::ZERO; 2],
             probes: true,
             flights: Vec::new(),
@@ -77,6 +80,8 @@ impl Fluid {
                 let rates = self.autorate.rates();
                 let rate = [rates.up, rates.down][n].bps();
                 let bits = if self.busy[n] { rate / 100 } else { 0 };
+                // Upwards our queue is before the link.
+                let bits = bits + bits * self.dropped * n as u64 / 100;
                 let queued = self.queue[n] + bits;
                 let carried = queued.min(self.line[n] / 100);
                 self.queue[n] = queued - carried;
@@ -300,6 +305,17 @@ fn without_samples_and_without_load_the_rate_stays() {
     let rates = idle.autorate.rates();
     idle.run(60);
     assert_eq!(idle.autorate.rates(), rates);
+}
+
+#[test]
+fn packets_that_our_queue_drops_make_no_longer_path_bloat() {
+    let mut fluid = Fluid::settled(20);
+    fluid.dropped = 8;
+    fluid.run(20);
+    fluid.longer = [Duration::ZERO, Duration::from_millis(30)];
+    fluid.run(2);
+    let rate = fluid.rate(Direction::Down);
+    assert!(rate > 16.0, "{rate}");
 }
 
 #[test]
