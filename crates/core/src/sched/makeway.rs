@@ -496,7 +496,9 @@ impl Scheduler for Makeway {
                 break;
             };
             if self.waiting == 0 {
-                self.flows[longest as usize].record.on_full(self.meter.sent());
+                self.flows[longest as usize]
+                    .record
+                    .on_full(self.meter.sent());
             }
             let dropped = self.take(now, longest);
             self.give_up(now, dropped, DropReason::LongestQueue, drops);

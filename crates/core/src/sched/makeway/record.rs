@@ -393,7 +393,11 @@ impl Record {
         let steady = u64::from(came) * 4 >= u64::from(self.last) * 3 && self.last > 0;
         // Packets by which its queue is longer than at the window's begin: a deep buffer keeps what a shallow one drops.
         let grown = self.packets.saturating_sub(self.held);
-        let starves = if whole && steady { self.starves(grown) } else { 0 };
+        let starves = if whole && steady {
+            self.starves(grown)
+        } else {
+            0
+        };
         let resumes = self.last == 0;
         let drowns = whole && self.arrivals >= PACKETS && self.losses * 2 >= self.arrivals;
         if !link.crowded {
@@ -419,7 +423,11 @@ impl Record {
         self.last = if whole { came } else { 0 };
         self.is_large = whole && came / self.arrivals.max(1) >= ASKED_LEN;
         self.hogs = whole && link.sent > 0 && u64::from(came) * HOG >= link.sent;
-        self.starved = if starves > 0 { self.starved + starves } else { 0 };
+        self.starved = if starves > 0 {
+            self.starved + starves
+        } else {
+            0
+        };
         (
             self.window,
             self.came,

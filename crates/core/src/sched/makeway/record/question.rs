@@ -39,7 +39,13 @@ impl Record {
 
     /// The question of a flow that goes first: why it is bulk, if it is. In standing, one that `resumes` after a silence brings what a stall held
     /// back, and less after it; one that `is_overdue` has been new for too long.
-    pub(super) fn answer(&mut self, whole: bool, resumes: bool, is_overdue: bool, link: Link) -> Option<Reason> {
+    pub(super) fn answer(
+        &mut self,
+        whole: bool,
+        resumes: bool,
+        is_overdue: bool,
+        link: Link,
+    ) -> Option<Reason> {
         let came = self.last;
         // After a burst, a stream falls back to what it has shown, which is no response.
         let before = match self.proven {

@@ -59,7 +59,11 @@ fn overdue(part: u32, fall: u32) -> (u64, Class) {
         if class != Class::New {
             return (window, class);
         }
-        let fall = if record.question == Question::None { 0 } else { fall };
+        let fall = if record.question == Question::None {
+            0
+        } else {
+            fall
+        };
         for _ in 0..part - fall {
             record.on_arrival(1000);
         }
