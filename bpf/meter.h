@@ -9,8 +9,7 @@
 /* On a slow link the time of DEADLINE_FRAMES full frames, and no longer than this. */
 #define DEADLINE_FRAMES 16
 #define DEADLINE_MOST (125 * MS)
-/* A queue in standing, or of a new flow without a loss, that lets a packet go after less than the time of SHORT full frames,
- * DEADLINE_MOST at most, does not stand. */
+/* A queue in standing that lets a packet go after less than the time of SHORT full frames, DEADLINE_MOST at most, does not stand. */
 #define SHORT 4
 #define FULL_FRAME 1538ULL
 
@@ -106,7 +105,7 @@ inline_always u64 meter_deadline(const struct meter *meter)
 	return deadline < DEADLINE_MOST ? deadline : DEADLINE_MOST;
 }
 
-/* A queue in standing, or of a new flow without a loss, that lets a packet go sooner does not stand, ns. */
+/* A queue in standing that lets a packet go sooner does not stand, ns. */
 inline_always u64 meter_short(const struct meter *meter)
 {
 	u64 time = meter->frame * SHORT;

@@ -258,11 +258,10 @@ inline_always bool record_is_clean(const struct record *record)
 	return record->class == NEW && record->offence == record->since;
 }
 
-/* A packet that waited for `wait` leaves; in standing, or new without a loss, its queue does not stand if that is less than
- * `short_wait`, ns. */
+/* A packet that waited for `wait` leaves; in standing, its queue does not stand if that is less than `short_wait`, ns. */
 inline_always void record_departure(struct record *record, u64 now, u64 wait, u64 short_wait)
 {
-	if ((goes_first(record->class) || record_is_clean(record)) && wait < short_wait)
+	if (goes_first(record->class) && wait < short_wait)
 		record->busy = now;
 	wait >>= 16;
 	if (wait > WAIT_MOST)

@@ -22,8 +22,6 @@
 //! | probation | bulk | it brings half as much again as it did when it starved, and an eighth of the link; or as from standing |
 //! | bulk | new | `2^d` s without a loss or a queue that stood, with less than an eighth of the link or no more than it has shown to be its own; `d`, 2 at first and 6 at most, grows with each fall and shrinks with each 8 s in standing; up to 2, `2^d` s are enough |
 //!
-//! A queue in standing, on probation, or of a new flow without a loss does not stand while packets leave it within the time of four full frames.
-//!
 //! A flow fits if it and those in standing are within 9/10 of the link (3/5 while bulk of other users waits, once those bring an eighth), and those are not crowded: had
 //! packets waiting for a whole window, or hold 3/4 of the buffer. A bulk flow that does not, and loses half of its packets for 2 s, has an eighth of a turn.
 //!

@@ -13,8 +13,7 @@ const DEADLINE: Duration = Duration::from_millis(75);
 /// responds to delay has to see some.
 const DEADLINE_FRAMES: u64 = 16;
 const DEADLINE_MOST: Duration = Duration::from_millis(125);
-/// A queue in standing, or of a new flow without a loss, that lets a packet go after less than the time of `SHORT` full frames, `DEADLINE_MOST` at most,
-/// does not stand.
+/// A queue in standing that lets a packet go after less than the time of `SHORT` full frames, `DEADLINE_MOST` at most, does not stand.
 const SHORT: u64 = 4;
 
 /// Bytes sent in this window and in the last: all, those in standing, and those of new flows.
@@ -119,8 +118,7 @@ impl Meter {
         (self.frame * DEADLINE_FRAMES).clamp(DEADLINE, DEADLINE_MOST)
     }
 
-    /// A queue in standing, or of a new flow without a loss, that lets a packet go sooner does not stand: 125 ms at most, however slow the
-    /// link is or a stall made it.
+    /// A queue in standing that lets a packet go sooner does not stand: 125 ms at most, however slow the link is or a stall made it.
     pub fn short(&self) -> Duration {
         (self.frame * SHORT).min(DEADLINE_MOST)
     }

@@ -235,9 +235,9 @@ impl Record {
         self.packets += 1;
     }
 
-    /// A packet that waited for `wait` leaves; in standing, or new without a loss, its queue does not stand if that is less than `short`.
+    /// A packet that waited for `wait` leaves; in standing, its queue does not stand if that is less than `short`.
     pub fn on_departure(&mut self, now: Instant, wait: Duration, short: Duration) {
-        if (self.goes_first() || self.is_clean()) && wait < short {
+        if self.goes_first() && wait < short {
             self.busy = now;
         }
         let wait = (wait.as_nanos() >> 16).min(WAIT_MOST) as u32;

@@ -36,31 +36,6 @@ fn a_flow_that_came_to_standing_in_a_crowd_has_a_peak_once_there_is_none() {
     assert_eq!(record.usual(), 400);
 }
 
-/// Whether the queue of a flow in `class` that has lost `lost` packets stands: a packet always waits, and each for 1 ms.
-fn stands(class: Class, lost: u32) -> bool {
-    let [wait, short] = [1, 5].map(Duration::from_millis);
-    let mut record = Record::default();
-    record.begin(at(0, 0));
-    record.class = class;
-    record.on_queued(at(0, 0));
-    for ms in 1..400 {
-        record.account(at(0, ms));
-        if ms <= u64::from(lost) {
-            record.on_loss(at(0, ms), 1);
-        }
-        record.on_queued(at(0, ms));
-        record.packets -= 1;
-        record.on_departure(at(0, ms), wait, short);
-    }
-    record.stands(at(0, 400))
-}
-
-#[test]
-fn a_queue_of_a_new_flow_from_which_packets_leave_soon_does_not_stand_until_it_loses_one() {
-    assert!(!stands(Class::New, 0) && stands(Class::New, 1));
-    assert!(!stands(Class::Standing, 1) && stands(Class::Bulk, 0));
-}
-
 /// The class of a bulk flow after three windows of 100 packets, none of which is lost, and by `grown` of which its queue grows.
 fn in_a_deep_buffer(grown: u32) -> Class {
     let link = Link {
