@@ -14,10 +14,10 @@
 //! | from | to | when |
 //! | --- | --- | --- |
 //! | new | bulk | its queue has stood (not been empty) for 250 ms; or after 4 s in which it has not come to stand, 5 s with an eighth of the link, in which it is tested |
-//! | new | standing | it fits, or no bulk waits; and after 2 s, the last of them without a loss or a queue that stood, or after 4 s, if it has shown its rate |
+//! | new | standing | it fits, or the link is not contended; and after 2 s, the last of them without a loss or a queue that stood, or after 4 s, if it has shown its rate |
 //! | standing | bulk | its queue stood for longer than it has earned: 2 s, and one in four in which it did not, up to 8 s; or those in standing are crowded, and it brings a quarter more than it ever did while they were not, but has less than half of their traffic |
 //! | new, standing | bulk | asked, it responds: on a contended link, when it brings more than an eighth of it, or large packets while those in standing are crowded, and more than it has shown or has filled the buffer alone, it loses one of 16 large packets for a second; what then falls below 11/16, or has back what it gave when that ends, is elastic; so is a flow that grows by a third all the same, or in standing brings more than it has shown when those in standing have 3/4 of the link |
-//! | bulk | probation | it starves, is no TCP and fits: for a second (twice as long each time that it grew on probation) its arrivals are 8 times what TCP would send at its loss |
+//! | bulk | probation | it starves, is no TCP and fits: for a second (twice as long each time that it grew on probation) its arrivals are 8 times what TCP would send at its loss, of a quarter or more; or for four seconds (and twice as long each time) more than TCP would, of a fifth or more |
 //! | probation | standing | after 4 s |
 //! | probation | bulk | it brings half as much again as it did when it starved, and an eighth of the link; or as from standing |
 //! | bulk | new | `2^d` s without a loss or a queue that stood, with less than an eighth of the link or no more than it has shown to be its own; `d`, 2 at first and 6 at most, grows with each fall and shrinks with each 8 s in standing; up to 2, `2^d` s are enough |
@@ -25,7 +25,7 @@
 //! A flow fits if it and those in standing are within 9/10 of the link (3/5 while bulk of other users waits, once those bring an eighth), and those are not crowded: had
 //! packets waiting for a whole window, or hold 3/4 of the buffer. A bulk flow that does not, and loses half of its packets for 2 s, has an eighth of a turn.
 //!
-//! The link is contended if it was busy for a whole window, and bulk waits or the buffer was full without.
+//! The link is contended if it was busy for a whole window: bulk waits, or those that go first have more than the link.
 //! A flow has shown half as much again as it brought while it could have had more: while no bulk waited and the buffer was empty at times,
 //! or those that go first left half of the link; and as it brought when it was asked and went on.
 //!
