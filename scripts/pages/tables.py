@@ -30,7 +30,7 @@ OF_MARKS = (
     ("marks a second", "marks", "index"),
     ("drops a second", "drops", "index"),
 )
-POLICY = "weighted"
+DEFAULT = "sbpn2, late keyframes"
 # A mean over runs: null where no run has the figure.
 ESTIMATE = {"mean": (*NUMBER, NoneType), "half_width": (*NUMBER, NoneType), "runs": NUMBER}
 # Figures by which senders are compared: every run has them.
@@ -91,14 +91,14 @@ def above(a, b):
 
 
 def beside_the_default(rows, file):
-    """In how many tables the default policy is better than another sender, and worse."""
+    """In how many tables the default sender is better than another sender, and worse."""
     setup = lambda row: (row["bottleneck"], row["encoder"], row["controller"])
-    own = {setup(row): row["figures"] for row in rows if row["sender"] == POLICY}
+    own = {setup(row): row["figures"] for row in rows if row["sender"] == DEFAULT}
     for row in rows:
         if setup(row) not in own:
-            sys.exit(f"{file}: has no row of `{POLICY}` in {', '.join(setup(row))}: each table should have one")
+            sys.exit(f"{file}: has no row of `{DEFAULT}` in {', '.join(setup(row))}: each table should have one")
     lines = []
-    for name in dict.fromkeys(row["sender"] for row in rows if row["sender"] != POLICY):
+    for name in dict.fromkeys(row["sender"] for row in rows if row["sender"] != DEFAULT):
         pairs = [(own[setup(row)], row["figures"]) for row in rows if row["sender"] == name]
         more = lambda figure, pairs=pairs: str(sum(above(ours[figure], theirs[figure]) for ours, theirs in pairs))
         less = lambda figure, pairs=pairs: str(sum(above(theirs[figure], ours[figure]) for ours, theirs in pairs))
@@ -120,7 +120,7 @@ def senders(rows, source, file):
     tables = in_tables(rows, ("bottleneck", "encoder", "controller"))
     title = titles(source, r'name: "([^"]+)",\s+title: "([^"]+)"', [at for at, _, _ in tables])
     texts = [f"### {title[at]}; the encoder {encoder}, {controller}\n\n{figures(of, OF_SENDERS)}\n" for (at, encoder, controller), of in tables.items()]
-    return f"{''.join(texts)}### {POLICY}, the default, beside each other sender\n\n{beside_the_default(rows, file)}"
+    return f"{''.join(texts)}### the default ({DEFAULT}) beside each other sender\n\n{beside_the_default(rows, file)}"
 
 
 def marks(rows, source, _file):
@@ -177,8 +177,8 @@ def self_test():
         figures = {name: figure(1.0) for _, name, _ in OF_SENDERS} | {"video_shown": figure(shown), "frozen": figure(frozen)}
         return {"bottleneck": "loss", "encoder": "stays", "controller": controller, "sender": sender, "figures": figures}
 
-    rows = [row("tfrc", POLICY, 0.8, 0.1), row("tfrc", "fifo", 0.6, 0.4), row("gcc", POLICY, 0.8, 0.3), row("gcc", "fifo", 0.95, 0.35)]
-    rows += [row("ccid2", POLICY, 0.5, 0.5), row("ccid2", "fifo", 0.7, 0.7)]
+    rows = [row("tfrc", DEFAULT, 0.8, 0.1), row("tfrc", "fifo", 0.6, 0.4), row("gcc", DEFAULT, 0.8, 0.3), row("gcc", "fifo", 0.95, 0.35)]
+    rows += [row("ccid2", DEFAULT, 0.5, 0.5), row("ccid2", "fifo", 0.7, 0.7)]
     mark = {"queue": "fifo", "beside": "reno-ecn", "sender": "GCC", "figures": {name: figure(1.0) for _, name, _ in OF_MARKS}}
     none = mark | {"figures": mark["figures"] | {"download_bps": figure(None, None) | {"runs": 0}}}
     texts = {
@@ -189,7 +189,7 @@ def self_test():
         "senders.json": json.dumps(rows),
         "marks.json": json.dumps([none]),
         "own.json": json.dumps(rows[:2] + rows[3:]),
-        "shown.json": json.dumps([row("tfrc", POLICY, None, 0.1)]),
+        "shown.json": json.dumps([row("tfrc", DEFAULT, None, 0.1)]),
         "title.json": json.dumps([mark | {"beside": "bbr"}]),
     }
     with files(texts) as root:
@@ -197,7 +197,7 @@ def self_test():
         right = "name a file that `makeway-lab senders --json FILE` wrote"
         for command, name, fault in [
             ("senders", "marks", f"marks.json: cell 1 has no `bottleneck` that is a text: {right}"),
-            ("senders", "own", "own.json: has no row of `weighted` in loss, stays, gcc: each table should have one"),
+            ("senders", "own", "own.json: has no row of `sbpn2, late keyframes` in loss, stays, gcc: each table should have one"),
             ("senders", "shown", f"shown.json: cell 1 has no `figures.video_shown.mean` that is a number: {right}"),
             ("marks", "title", "crates/lab/src/marks.rs: has no title of `bbr`: renew at a commit whose program makes that table"),
         ]:
@@ -207,7 +207,7 @@ def self_test():
         page = (root / "docs/which-sender.md").read_text()
         begin = "a\n<!-- senders -->\n`makeway-lab senders --runs 10`; "
         assert page.startswith(begin) and ", commit abc, " in page and page.endswith("<!-- /senders -->\nb\n"), page
-        assert "### 2 % lost; the encoder stays, gcc\n\n| sender   | audio on time |" in page and "| fifo     | 100.0 ± 5.0 % |" in page, page
+        assert "### 2 % lost; the encoder stays, gcc\n\n| sender                | audio on time |" in page and "| fifo                  | 100.0 ± 5.0 % |" in page, page
         assert "| fifo   |      3 |                      1 |     2 |                     2 |      0 |\n" in page, page
         page = (root / "docs/which-controller.md").read_text()
         assert "### a FIFO; beside Reno\n\n| sender | " in page and page.endswith("|\n<!-- /marks -->\nb\n"), page

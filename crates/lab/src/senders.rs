@@ -133,6 +133,9 @@ fn setups() -> Vec<Setup> {
     setups
 }
 
+/// The sender with the defaults, as `AnyPolicy` and `send::Config` have them.
+const DEFAULT: &str = "sbpn2, late keyframes";
+
 /// A policy, whether it knows which datagrams are one frame, and whether late keyframes leave.
 struct Sender {
     name: &'static str,
@@ -156,7 +159,7 @@ fn senders() -> Vec<Sender> {
         match policy {
             AnyPolicy::Sbpn2(_) => senders.extend([
                 sender("sbpn2, no frames", false, false),
-                sender("sbpn2, late keyframes", true, true),
+                sender(DEFAULT, true, true),
             ]),
             AnyPolicy::Weighted(_) => senders.push(sender("weighted, late keyframes", true, true)),
             _ => {}
@@ -217,9 +220,8 @@ pub fn run(args: &Senders) -> anyhow::Result<ExitCode> {
         text::say!("### {title}; the encoder {encoder}, {controller}\n\n{table}\n");
         rows.extend(of_setup);
     }
-    let default = AnyPolicy::default().name();
     let table = beside_the_default(&rows);
-    text::say!("### {default}, the default, beside each other sender\n\n{table}\n");
+    text::say!("### the default ({DEFAULT}) beside each other sender\n\n{table}\n");
     write_json(args.json.as_deref(), &rows)?;
     Ok(ExitCode::SUCCESS)
 }
@@ -306,13 +308,12 @@ fn is_larger(a: &Estimate, b: &Estimate) -> bool {
     a.mean - b.mean > half(a) + half(b)
 }
 
-/// The number of tables in which the default policy is better than another sender, and worse.
+/// The number of tables in which the default sender is better than another sender, and worse.
 fn beside_the_default(rows: &[Row]) -> Table {
-    let default = AnyPolicy::default().name();
     let setup = |row: &Row| (row.bottleneck, row.encoder, row.controller);
     let of_default = |other: &Row| {
         let mut of_setup = rows.iter().filter(|row| setup(row) == setup(other));
-        of_setup.find(|row| row.sender == default)
+        of_setup.find(|row| row.sender == DEFAULT)
     };
     let mut table = markdown([
         "sender",
@@ -323,7 +324,7 @@ fn beside_the_default(rows: &[Row]) -> Table {
         "longer",
     ]);
     let others = senders().into_iter().map(|sender| sender.name);
-    for name in others.filter(|name| *name != default) {
+    for name in others.filter(|name| *name != DEFAULT) {
         let of_name = rows.iter().filter(|row| row.sender == name);
         let pairs: Vec<(&Figures, &Figures)> = of_name
             .filter_map(|row| Some((&of_default(row)?.figures, &row.figures)))
@@ -394,6 +395,22 @@ mod tests {
     }
 
     #[test]
+    fn the_default_is_that_of_the_library() {
+        let config = makeway_core::send::Config::default();
+        let is_default = |sender: &Sender| {
+            sender.policy == AnyPolicy::default()
+                && sender.has_frames
+                && sender.late_keyframes == config.late_keyframes
+        };
+        let names: Vec<&str> = senders()
+            .iter()
+            .filter(|sender| is_default(sender))
+            .map(|sender| sender.name)
+            .collect();
+        assert_eq!(names, [DEFAULT]);
+    }
+
+    #[test]
     fn the_default_is_counted_where_both_intervals_leave_no_doubt() {
         let exactly = |mean| Estimate {
             mean,
@@ -417,11 +434,11 @@ mod tests {
             },
         };
         let rows = [
-            row("tfrc", "weighted", 0.8, 0.1),
+            row("tfrc", DEFAULT, 0.8, 0.1),
             row("tfrc", "fifo", 0.6, 0.4),
-            row("gcc", "weighted", 0.8, 0.3),
+            row("gcc", DEFAULT, 0.8, 0.3),
             row("gcc", "fifo", 0.85, 0.1),
-            row("ccid2", "weighted", 0.5, 0.5),
+            row("ccid2", DEFAULT, 0.5, 0.5),
             row("ccid2", "fifo", 0.7, 0.5),
         ];
         let table = beside_the_default(&rows).to_string();

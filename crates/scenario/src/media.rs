@@ -17,12 +17,13 @@ use crate::model::{Class, Frame, Keyframes, Media, Scene, Source, Traffic};
 use crate::queue::{self, limit};
 use crate::section::Section;
 use crate::trace;
+use crate::warnings::no_late_keyframes;
 
 /// Keys of a flow of this kind; classes are in the order of this table, audio the most important.
 #[rustfmt::skip]
 pub(crate) const FIELDS: &[Field] = &[
     Field::new("policy", Values::Other("fifo, prio, sbpn1, sbpn2, weighted, when-full or late-last ([which](which-sender.md))"),
-        "weighted",
+        "sbpn2",
         "order of service",
     ),
     Field::optional("when_full", Values::OneOf(&["evict", "refuse"]), "`evict`", "of `sbpn1`, `sbpn2` and `weighted`: a full queue drops the last in order, or refuses the arrival, as Linux's does"),
@@ -36,7 +37,7 @@ pub(crate) const FIELDS: &[Field] = &[
     Field::optional("one_way", TIME, "half of the RTT", "one-way delay to the receiver, where it is known"),
     Field::new("expired_use_slots", Values::Flag, "false", "a datagram that expired at its turn uses its send time, as in Linux's DCCP of 2007, instead of the next one leaving"),
     Field::new("whole_frames", Values::Flag, "true", "all of a frame is dropped where one of its datagrams is; frames of a `trace` are admitted whole and dropped with those that they depend on"),
-    Field::new("late_keyframes", Values::Flag, "false", "of `sbpn1`, `sbpn2` and `weighted` with `whole_frames`: a late keyframe of a `trace` leaves, and so do late frames that are decoded from it ([rules](send.md#late-keyframes))"),
+    Field::optional("late_keyframes", Values::Flag, "`true` where it has an effect", "of `sbpn1`, `sbpn2` and `weighted` with `whole_frames`: a late keyframe of a `trace` leaves, and so do late frames that are decoded from it ([rules](send.md#late-keyframes))"),
     // IPv4 20 and DCCP-Data 16 with long sequence numbers (RFC 4340 §5.1).
     Field::new("headers", Values::Size(20, 256), "36B", "headers of each packet from IP on; IPv4 and DCCP"),
     Field::optional("tick", TICK, "at any time", "the sender's timers run out at multiples of this only. World `sim`"),
@@ -96,8 +97,9 @@ pub(crate) fn read(s: &Section<'_>, cx: &Context<'_>) -> Result<Source, Scenario
         (queue.packets, queue.bytes) = limit(item, &s.name("queue"))?;
     }
     queue.expired_use_slots = s.value("expired_use_slots")?;
-    queue.late_keyframes = s.value("late_keyframes")?;
-    Ok(Source::Media(Arc::new(Media {
+    let late_keyframes = s.read("late_keyframes")?;
+    queue.late_keyframes = late_keyframes.unwrap_or(true);
+    let mut media = Media {
         policy: policy(s)?,
         rate: controller::read(s)?.with_largest(queue.largest),
         queue,
@@ -112,7 +114,12 @@ pub(crate) fn read(s: &Section<'_>, cx: &Context<'_>) -> Result<Source, Scenario
         pause: pause(s)?,
         whole_frames: s.value("whole_frames")?,
         classes: classes(s, cx)?,
-    })))
+    };
+    // Only what is said gets a warning.
+    if late_keyframes.is_none() && no_late_keyframes(&media).is_some() {
+        media.queue.late_keyframes = false;
+    }
+    Ok(Source::Media(Arc::new(media)))
 }
 
 /// With the response to a full queue.

@@ -102,14 +102,17 @@ fn with_trace(trace: Option<&str>, set: &[&str]) -> Result<Scenario, Box<dyn std
 }
 
 #[test]
-fn late_keyframes_are_a_part_of_the_description() {
+fn late_keyframes_leave_if_nothing_is_said_and_are_a_part_of_the_description() {
     let trace = Some("late.csv");
-    let late = with_trace(trace, &["flow.call.late_keyframes=true"]).unwrap();
-    assert_eq!(warnings(&late), [""; 0]);
-    let late = explain(&late);
-    let expected = "sender weighted of 32 packets, late keyframes leave, rate 300";
-    assert!(late.contains(expected), "{late}");
-    assert!(!explain(&with_trace(trace, &[]).unwrap()).contains("keyframes"));
+    for set in [&[][..], &["flow.call.late_keyframes=true"]] {
+        let late = with_trace(trace, set).unwrap();
+        assert_eq!(warnings(&late), [""; 0]);
+        let late = explain(&late);
+        let expected = "sender sbpn2 of 32 packets, late keyframes leave, rate 300";
+        assert!(late.contains(expected), "{late}");
+    }
+    let none = with_trace(trace, &["flow.call.late_keyframes=false"]).unwrap();
+    assert!(!explain(&none).contains("late keyframes leave"));
 }
 
 #[test]

@@ -182,7 +182,7 @@ fn late_keyframes_mend_the_chain_where_keyframes_are_too_large_to_be_in_time() {
 fn an_encoder_makes_keyframes_on_refusal_and_else_those_of_its_trace() {
     let made = |rate: &str, more: &str| {
         let rate = format!("flow.call.rate={rate}");
-        short_of_time(&[&rate, more]).offered
+        short_of_time(&["flow.call.late_keyframes=false", &rate, more]).offered
     };
     let [on_refusal, of_trace] =
         ["on-refusal", "trace"].map(|keyframes| format!("flow.call.video.keyframes={keyframes}"));

@@ -68,7 +68,7 @@ pub struct Send {
     /// Frames from standard input, in the form below.
     #[arg(long, conflicts_with = "trace")]
     stdin: bool,
-    #[arg(long, default_value = "weighted", help = policies())]
+    #[arg(long, default_value = "sbpn2", help = policies())]
     policy: AnyPolicy,
     #[arg(long, default_value = "tfrc", value_parser = rate, help = rates())]
     rate: Config,

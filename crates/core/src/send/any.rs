@@ -64,9 +64,9 @@ impl AnyPolicy {
 }
 
 impl Default for AnyPolicy {
-    /// `weighted`; `docs/which-sender.md` compares it with the others.
+    /// `sbpn2`; `docs/which-sender.md` compares it with the others.
     fn default() -> Self {
-        Self::Weighted(Weighted::default())
+        Self::Sbpn2(Sbpn2::default())
     }
 }
 

@@ -51,7 +51,7 @@ impl Default for Config {
             low: Bytes::new(0),
             hysteresis: Fraction::ratio(1, 10),
             expired_use_slots: false,
-            late_keyframes: false,
+            late_keyframes: true,
         }
     }
 }

@@ -10,6 +10,14 @@ use super::datagram;
 
 pub type Whole = Sender<Fixed, AnyPolicy, u64>;
 
+/// No frame may be late, keyframes neither.
+pub fn in_time() -> Config {
+    Config {
+        late_keyframes: false,
+        ..Config::default()
+    }
+}
+
 /// A sender of 1 Mbit/s, a packet of 1000 B in 8 ms.
 pub fn whole_frames(policy: &str, config: Config) -> Whole {
     let rate = Fixed::new(Rate::from_bps(1_000_000));
@@ -47,7 +55,7 @@ pub fn frames_of(sender: &mut Whole) -> Vec<(u64, &'static str)> {
 #[test]
 fn a_frame_that_cannot_end_in_time_is_refused_as_a_whole_when_it_comes() {
     for policy in ["sbpn1", "sbpn2", "weighted"] {
-        let mut sender = whole_frames(policy, Config::default());
+        let mut sender = whole_frames(policy, in_time());
         for _ in 0..3 {
             frame(&mut sender, 10, 200, &[]);
         }
@@ -59,7 +67,7 @@ fn a_frame_that_cannot_end_in_time_is_refused_as_a_whole_when_it_comes() {
     }
     // With 240 ms there is time for the third, and others send what is late.
     for (policy, lifetime) in [("sbpn1", 240), ("fifo", 100), ("when-full", 100)] {
-        let mut sender = whole_frames(policy, Config::default());
+        let mut sender = whole_frames(policy, in_time());
         for _ in 0..3 {
             frame(&mut sender, 10, lifetime, &[]);
         }
@@ -71,7 +79,7 @@ fn a_frame_that_cannot_end_in_time_is_refused_as_a_whole_when_it_comes() {
 #[test]
 fn a_frame_waits_for_what_leaves_before_it_and_for_nothing_else() {
     for (class, expected) in [(0, 1), (2, 2)] {
-        let mut sender = whole_frames("sbpn1", Config::default());
+        let mut sender = whole_frames("sbpn1", in_time());
         for _ in 0..20 {
             sender.enqueue(Instant::ZERO, datagram(class, 1000, 1000), 0);
         }
@@ -84,7 +92,7 @@ fn a_frame_waits_for_what_leaves_before_it_and_for_nothing_else() {
 /// Without any part, the rate of such a sender would fall to nothing.
 #[test]
 fn a_late_frame_that_finds_an_empty_queue_sends_a_part_under_sbpn2() {
-    let mut sender = whole_frames("sbpn2", Config::default());
+    let mut sender = whole_frames("sbpn2", in_time());
     frame(&mut sender, 10, 50, &[]);
     assert_eq!(frames_of(&mut sender), [(0, "expired")]);
     frame(&mut sender, 1, 500, &[0]);
@@ -95,7 +103,7 @@ fn a_late_frame_that_finds_an_empty_queue_sends_a_part_under_sbpn2() {
 
 #[test]
 fn what_depends_on_a_dropped_frame_goes_with_it() {
-    let mut sender = whole_frames("sbpn1", Config::default());
+    let mut sender = whole_frames("sbpn1", in_time());
     // 1 is refused. 2 and 4 depend on it, 3 does not; 5 is a keyframe, on which 6 depends.
     frame(&mut sender, 2, 300, &[]);
     frame(&mut sender, 9, 50, &[0]);
@@ -119,7 +127,7 @@ fn what_depends_on_a_dropped_frame_goes_with_it() {
 /// The path's MTU shrinks below a packet of the first frame, behind which others wait.
 #[test]
 fn what_waits_goes_with_the_frame_that_it_depends_on() {
-    let mut sender = whole_frames("sbpn1", Config::default());
+    let mut sender = whole_frames("sbpn1", in_time());
     let keyframe = Frame {
         class: 1,
         deadline: Instant::ZERO + Duration::from_millis(300),
@@ -145,7 +153,7 @@ fn what_waits_goes_with_the_frame_that_it_depends_on() {
 #[test]
 fn a_frame_leaves_behind_those_that_it_depends_on() {
     for policy in ["prio", "sbpn1", "sbpn2", "weighted", "when-full"] {
-        let mut sender = whole_frames(policy, Config::default());
+        let mut sender = whole_frames(policy, in_time());
         for (class, depends_on) in [(2, &[][..]), (0, &[FrameId(0)]), (1, &[])] {
             let deadline = Instant::ZERO + Duration::from_millis(500);
             let frame = Frame {
@@ -168,7 +176,7 @@ fn a_frame_leaves_behind_those_that_it_depends_on() {
 fn no_frame_is_dropped_for_one_that_finds_no_room_then_either() {
     let config = Config {
         packets: 8,
-        ..Config::default()
+        ..in_time()
     };
     let mut sender = whole_frames("sbpn1", config);
     frame(&mut sender, 4, 300, &[]);
@@ -190,7 +198,7 @@ fn no_frame_is_dropped_for_one_that_finds_no_room_then_either() {
 
 #[test]
 fn a_frame_that_cannot_be_is_an_error_and_changes_nothing() {
-    let mut sender = whole_frames("sbpn1", Config::default());
+    let mut sender = whole_frames("sbpn1", in_time());
     frame(&mut sender, 1, 300, &[]);
     let mut refused = |parts: usize, depends_on: &[FrameId]| {
         let frame = Frame {
@@ -217,7 +225,7 @@ fn the_latest_1024_frames_are_known() {
     let config = Config {
         packets: 3000,
         bytes: Bytes::new(1 << 30),
-        ..Config::default()
+        ..in_time()
     };
     let rate = External::new(Rate::from_bps(0));
     let mut sender = Sender::new(config, rate, AnyPolicy::default());

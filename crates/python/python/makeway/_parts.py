@@ -78,7 +78,7 @@ class Sender(Generic[T]):
 
     def __init__(
         self,
-        policy: str = "weighted",
+        policy: str = "sbpn2",
         *,
         rate: str,
         one_way: str | None = None,
