@@ -3,7 +3,7 @@
 #pragma once
 
 /* A standing queue counts this part for the drop, while less than 3/4 of the buffer stands. */
-#define SHIELD 16
+#define SHIELD 64
 
 /* Flows in standing hold more than 3/4 of the buffer. */
 inline_always bool standing_is_most(void)

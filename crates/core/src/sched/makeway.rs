@@ -31,7 +31,7 @@
 //!
 //! A packet of a flow in standing whose queue stands is dropped at 75 ms, later on a slow link, if another is behind it. While bulk waits it gets a tenth
 //! of the link, 3/8 where it is other users', a quarter beside new flows. A full buffer takes from the longest queue of the user that holds
-//! most, from one in standing if it is 16 times longer; a packet's size there is its bytes and its share of the limit in packets, a quantum at most, so that
+//! most, from one in standing if it is 64 times longer; a packet's size there is its bytes and its share of the limit in packets, a quantum at most, so that
 //! many small packets are no small queue.
 //!
 //! CoDel's target for a bulk flow's queue is 20 ms, and doubles, to 80 ms at most, if the link idles after a drop or a mark of it ([`lift`]).

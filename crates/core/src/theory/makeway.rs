@@ -60,7 +60,7 @@ impl Link {
     }
 
     /// Bytes that each of `streams` may hold while `downloads` fill the rest of the buffer: more loses packets to it. Three
-    /// quarters of the buffer for all of them, and 16 times the longest queue of bulk for each, which is the mean one at least.
+    /// quarters of the buffer for all of them, and 64 times the longest queue of bulk for each, which is the mean one at least.
     pub fn burst(&self, streams: u32, downloads: u32) -> f64 {
         let buffer = self.buffer.get() as f64;
         let [streams, downloads] = [streams, downloads].map(f64::from);
@@ -89,11 +89,11 @@ mod tests {
     }
 
     #[test]
-    fn a_burst_is_shielded_sixteen_times_and_up_to_three_quarters() {
+    fn a_burst_is_shielded_64_times_and_up_to_three_quarters() {
         assert_eq!(LINK.burst(1, 1), 225_000.0);
-        // 16 queues of bulk, 20 and it fill the buffer.
-        assert!((LINK.burst(1, 20) - 16.0 * 300_000.0 / 36.0).abs() < 1e-6);
-        assert!((LINK.burst(3, 20) - 16.0 * 300_000.0 / 68.0).abs() < 1e-6);
+        // 64 queues of bulk, 100 and it fill the buffer.
+        assert!((LINK.burst(1, 100) - 64.0 * 300_000.0 / 164.0).abs() < 1e-6);
+        assert!((LINK.burst(3, 100) - 64.0 * 300_000.0 / 292.0).abs() < 1e-6);
         assert_eq!(LINK.burst(5, 1), 45_000.0);
     }
 

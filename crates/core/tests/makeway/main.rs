@@ -179,6 +179,26 @@ fn the_class_of_a_flow_its_reason_and_its_time_can_be_read() {
     assert_eq!(link.scheduler.standing(FlowId(4096)), None);
 }
 
+/// The buffer holds 70 packets, of which each download has one or two; a frame is 24.
+#[test]
+fn a_frame_beside_many_downloads_keeps_its_packets_in_a_small_buffer() {
+    let mut link = Link::new(70, &MBIT10);
+    let frames = Source::Stream {
+        burst: 24,
+        len: 1250,
+        period: 80 * MS,
+        from: 0,
+        to: u64::MAX,
+    };
+    let stream = link.flow(0, frames);
+    for _ in 0..100 {
+        link.flow(0, download(40));
+    }
+    link.run(30 * SECOND);
+    let on_time = link.on_time(stream, 5 * SECOND, 30 * SECOND - 200 * MS, 100 * MS);
+    assert!(on_time > 0.99, "{on_time}");
+}
+
 /// The class of a flow with these packets in its windows, and why, beside four downloads and a stream with which it has more than
 /// half of the link, so that it is asked; with 447 packets the link is full.
 fn judged(packets: &'static [u64], windows: u64) -> (Class, Reason) {

@@ -10,7 +10,7 @@ use crate::sched::order::{Order, Position};
 use crate::sched::standing::Class;
 
 /// A standing queue counts this part for the drop, while less than 3/4 of the buffer stands.
-pub(crate) const SHIELD: u64 = 16;
+pub(crate) const SHIELD: u64 = 64;
 
 impl Makeway {
     /// Flows in standing hold more than 3/4 of the buffer.
