@@ -17,6 +17,8 @@ inline_always void owe(const struct flow *flow, u32 len)
 	if (!user || shares.waiting <= user->waiting)
 		return;
 	shares.owed_others += (u64)len * OWED_USERS;
+	if (goes_first(flow->record.class))
+		shares.meter.owes = true;
 	if (flow->record.class != NEW || !user->in_round)
 		return;
 	most = (s64)config.quantum * DEBT_TURNS;

@@ -374,12 +374,12 @@ verified_apart int judge(u64 now, u32 at)
 	link.crowded |= standing_is_most();
 	if (shares.waiting) {
 		user = user_at(flow->user);
-		link.others = user && shares.waiting > user->waiting;
+		link.others |= user && shares.waiting > user->waiting;
 	}
 	was = flow->record.class;
 	class = record_judge(&flow->record, flow->packets, now, &link);
-	if (class == PROBATION && class != was)
-		shares.meter.raised[0] += flow->record.last;
+	if (goes_first(class) && !goes_first(was))
+		shares.meter.raised[0] += record_most(&flow->record);
 	if (class != was)
 		change(at, flow, was);
 	return 0;

@@ -28,7 +28,10 @@ struct meter {
 	/* Whether none of those in standing waited at some time. */
 	bool none_first;
 	bool none_first_last;
-	/* Bytes of flows that rose to probation in this window and in the last. */
+	/* Whether a packet went first while bulk of other users waited. */
+	bool owes;
+	bool owes_last;
+	/* Bytes of flows that rose to standing or probation in this window and in the last. */
 	u64 raised[2];
 };
 
@@ -47,11 +50,13 @@ inline_always void meter_turn(struct meter *meter, u64 now)
 	meter->idled_last = meter->idled || !next;
 	meter->bulk_last = meter->bulk;
 	meter->none_first_last = meter->none_first || !next;
+	meter->owes_last = meter->owes && next;
 	meter->raised[1] = next ? meter->raised[0] : 0;
 	meter->raised[0] = 0;
 	meter->idled = false;
 	meter->bulk = false;
 	meter->none_first = false;
+	meter->owes = false;
 	meter->window = at;
 	if (meter->last[0] && !meter->idled_last)
 		meter->frame = (FULL_FRAME << WINDOW_BITS) / meter->last[0];
@@ -92,6 +97,7 @@ inline_always struct link meter_link(const struct meter *meter)
 		.quiet = meter->idled_last && !meter->bulk_last,
 		.crowded = contended && !meter->none_first_last,
 		.raised = meter->raised[0] + meter->raised[1],
+		.others = meter->owes || meter->owes_last,
 	};
 }
 

@@ -78,9 +78,9 @@ struct link {
 	bool quiet;
 	/* It was never empty, and flows in standing had packets waiting for all of that window; or those hold most of the buffer. */
 	bool crowded;
-	/* Bulk of other users waits. */
+	/* Bulk of other users waits, or did while packets of flows in standing left, in that window or since. */
 	bool others;
-	/* Bytes of flows that rose to probation in that window or since. */
+	/* Bytes of flows that rose to standing or probation in that window or since. */
 	u64 raised;
 };
 
@@ -322,6 +322,12 @@ inline_always bool link_fits(const struct link *link, u32 came)
 	return !link->crowded && (standing + came) * 10 <= link->sent * part;
 }
 
+/* Bytes that it may bring in a window: those of the last one, or its peak. Of packets that are rare, few or none may be in one window. */
+inline_always u32 record_most(const struct record *record)
+{
+	return record->last > record->peak ? record->last : record->peak;
+}
+
 /* By its queue and its losses. */
 inline_always enum class record_by_queue(struct record *record, u32 packets, u64 now, const struct link *link)
 {
@@ -334,7 +340,7 @@ inline_always enum class record_by_queue(struct record *record, u32 packets, u64
 			return BULK;
 		if (now <= from + TRIAL || record->question != NOT_ASKED)
 			return NEW;
-		fits = !link->contended || link_fits(link, record->last);
+		fits = !link->contended || link_fits(link, record_most(record));
 		if (fits && now > record->offence + TRIAL / 2)
 			return STANDING;
 		if (now <= from + TRIAL * 2)

@@ -22,7 +22,7 @@
 //! | probation | bulk | it brings half as much again as it did when it starved, and an eighth of the link; or as from standing |
 //! | bulk | new | `2^d` s without a loss or a queue that stood, with less than an eighth of the link or no more than it has shown to be its own; `d`, 2 at first and 6 at most, grows with each fall and shrinks with each 8 s in standing; up to 2, `2^d` s are enough |
 //!
-//! A flow fits if it and those in standing are within 9/10 of the link (3/5 while bulk of other users waits, once those bring an eighth), and those are not crowded: had
+//! A flow fits if it and those in standing are within 9/10 of the link (3/5 where bulk of other users waits, once those bring an eighth), and those are not crowded: had
 //! packets waiting for a whole window, or hold 3/4 of the buffer. A bulk flow that does not, and loses half of its packets for 2 s, has an eighth of a turn.
 //!
 //! The link is contended if it was busy for a whole window: bulk waits, or those that go first have more than the link.
@@ -315,12 +315,12 @@ impl Makeway {
         let user = state.user;
         let mut link = self.meter.link();
         link.crowded |= self.standing_is_most();
-        link.others = self.waiting > self.users[user as usize].waiting;
+        link.others |= self.waiting > self.users[user as usize].waiting;
         let state = &mut self.flows[flow as usize];
         let was = state.record.class;
         let class = state.record.judge(now, link);
-        if class == Class::Probation && class != was {
-            self.meter.on_raised(state.record.brought());
+        if class.goes_first() && !was.goes_first() {
+            self.meter.on_raised(state.record.most());
         }
         if class != was {
             self.change(flow, was, class);
@@ -445,6 +445,9 @@ impl Makeway {
         let user = &mut self.users[*user as usize];
         if self.waiting > user.waiting {
             self.owed_others += len * OWED_USERS;
+            if record.goes_first() {
+                self.meter.on_owed();
+            }
             if record.class == Class::New && user.in_round {
                 let most = DEBT.min(self.quantum * DEBT_TURNS);
                 // A large packet of bulk may have cost more already, and that stays.

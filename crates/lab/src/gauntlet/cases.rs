@@ -356,7 +356,7 @@ impl Case {
         if let Some(highest) = self.follows {
             writeln!(
                 to,
-                "[flow.video]\nkind = \"media\"\nfrom = \"media\"\nto = \"client\"\nrate = \"{controller}\"\nqueue = \"64 packets\"\ndeadline = \"150ms\"\nstart = \"{start}s\""
+                "[flow.video]\nkind = \"media\"\nfrom = \"media\"\nto = \"client\"\nrate = \"{controller}\"\npolicy = \"weighted\"\nqueue = \"64 packets\"\ndeadline = \"150ms\"\nstart = \"{start}s\""
             )?;
             writeln!(
                 to,

@@ -30,7 +30,10 @@ pub struct Meter {
     /// Whether none of those in standing waited at some time.
     none_first: bool,
     none_first_last: bool,
-    /// Bytes of flows that rose to probation in this window and in the last.
+    /// Whether a packet went first while bulk of other users waited.
+    owes: bool,
+    owes_last: bool,
+    /// Bytes of flows that rose to standing or probation in this window and in the last.
     raised: [u64; 2],
     /// Time that a full frame took in the last window in which the link was busy.
     frame: Duration,
@@ -61,6 +64,7 @@ impl Meter {
         self.none_first_last = self.none_first || !next;
         self.raised = [0, if next { self.raised[0] } else { 0 }];
         (self.window, self.now, self.idled, self.bulk) = (at, [0; 3], false, false);
+        (self.owes_last, self.owes) = (self.owes && next, false);
         self.none_first = false;
     }
 
@@ -82,7 +86,12 @@ impl Meter {
         }
     }
 
-    /// A flow that brought `bytes` in a window rose to probation.
+    /// A packet in standing goes while bulk of other users waits.
+    pub fn on_owed(&mut self) {
+        self.owes = true;
+    }
+
+    /// A flow that brought `bytes` in a window rose to standing or probation.
     pub fn on_raised(&mut self, bytes: u32) {
         self.raised[0] += u64::from(bytes);
     }
@@ -99,7 +108,7 @@ impl Meter {
             quiet: self.idled_last && !self.bulk_last,
             crowded: contended && !self.none_first_last,
             raised: self.raised[0] + self.raised[1],
-            others: false,
+            others: self.owes || self.owes_last,
         }
     }
 

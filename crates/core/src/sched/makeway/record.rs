@@ -62,9 +62,9 @@ pub struct Link {
     pub quiet: bool,
     /// Whether it was never empty, and flows in standing had packets waiting for all of that window; or those hold most of the buffer.
     pub crowded: bool,
-    /// Bytes of flows that rose to probation in that window or since, of which `standing` has none or a part.
+    /// Bytes of flows that rose to standing or probation in that window or since, of which `standing` has none or a part.
     pub raised: u64,
-    /// Whether bulk flows of other users have packets waiting.
+    /// Whether bulk flows of other users have packets waiting, or had while packets of flows in standing left, in that window or since.
     pub others: bool,
 }
 
@@ -254,9 +254,9 @@ impl Record {
         self.drowned == FLOODS
     }
 
-    /// Bytes of the last window.
-    pub fn brought(&self) -> u32 {
-        self.last
+    /// Bytes that it may bring in a window: those of the last one, or its peak. Of packets that are rare, few or none may be in one window.
+    pub fn most(&self) -> u32 {
+        self.last.max(self.peak)
     }
 
     /// Bytes that it brings in a window: those of the last one, as far as it has brought or shown them before.
@@ -341,7 +341,7 @@ impl Record {
         let age = now.saturating_since(self.since);
         let clean = now.saturating_since(self.offence);
         let asked = self.question != Question::None;
-        let fits = !link.contended || link.fits(self.last);
+        let fits = !link.contended || link.fits(self.most());
         match self.class {
             Class::New if self.stands(now) => Class::Bulk,
             Class::New if age > TRIAL && clean > TRIAL / 2 && !asked && fits => Class::Standing,
