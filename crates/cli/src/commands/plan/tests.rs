@@ -66,16 +66,19 @@ fn makeway_promises_a_delay_as_long_as_the_videos_have_room() {
 
 #[test]
 fn a_frame_that_does_not_fit_the_buffer_is_told() {
-    let fits = |frame: &str| {
+    let fits = |downloads: u32, frame: &str| {
         let line = format!("{PAPER} --buffer 100 --frame {frame}");
+        let line = line.replace("--downloads 20", &format!("--downloads {downloads}"));
         plan(&line)
             .text()
             .unwrap()
             .contains("This holds for frames")
     };
-    // 16 queues of 125 000 B / 36, and of one download three quarters of the buffer.
-    assert!(fits("55500B"));
-    assert!(!fits("56kB"));
+    // 64 queues of 125 000 B / 164, and beside 20 downloads three quarters of the buffer.
+    assert!(fits(100, "48500B"));
+    assert!(!fits(100, "49kB"));
+    assert!(fits(20, "93500B"));
+    assert!(!fits(20, "94kB"));
 }
 
 #[test]
