@@ -85,6 +85,7 @@ macro_rules! each {
 }
 
 impl Policy for AnyPolicy {
+    #[inline]
     fn key(&self, waiting: &Waiting) -> Key {
         each!(self, policy => policy.key(waiting))
     }
@@ -93,6 +94,7 @@ impl Policy for AnyPolicy {
         each!(self, policy => policy.when_full())
     }
 
+    #[inline]
     fn when_late(&self) -> WhenLate {
         each!(self, policy => policy.when_late())
     }

@@ -61,6 +61,7 @@ impl Open {
 
 impl Frames {
     /// The frame of a datagram. An unknown one becomes known.
+    #[inline(always)]
     pub fn open(&mut self, datagram: &Datagram) -> Open {
         let Some(number) = datagram.frame else {
             return Open::NONE;
@@ -90,6 +91,7 @@ impl Frames {
     }
 
     /// A part of the frame that is open at `at` waits in `slot`.
+    #[inline(always)]
     pub fn add(&mut self, datagram: &Datagram, at: u8, slot: Slot) {
         if let Some(frame) = self.at(datagram, at) {
             frame.part = slot;
@@ -97,6 +99,7 @@ impl Frames {
     }
 
     /// The part in `slot` has gone, whose frame was open at `at`; `before` is the one that came before it of those that wait.
+    #[inline(always)]
     pub fn remove(&mut self, datagram: &Datagram, at: u8, slot: Slot, before: Slot) {
         // Another frame may be there now: it has other parts.
         if let Some(frame) = self.at(datagram, at)
@@ -113,12 +116,14 @@ impl Frames {
         }
     }
 
+    #[inline(always)]
     fn at(&mut self, datagram: &Datagram, at: u8) -> Option<&mut Frame> {
         datagram.frame?;
         let class = self.0.get_mut(usize::from(datagram.class))?;
         class.frames.get_mut(usize::from(at))?.as_mut()
     }
 
+    #[inline(always)]
     fn find(&mut self, datagram: &Datagram) -> Option<(u8, &mut Frame)> {
         let number = datagram.frame?;
         let class = self.0.get_mut(usize::from(datagram.class))?;

@@ -132,6 +132,7 @@ impl<T> Queue<T> {
     }
 
     /// Adds a datagram behind the last waiting part of its frame.
+    #[inline(always)]
     pub fn push(&mut self, waiting: Waiting, key: Key, payload: T, frame: &Open) -> Slot {
         let sibling = frame.part;
         let slot = match self.free {
@@ -311,6 +312,7 @@ impl<T> Queue<T> {
     }
 
     /// Takes a datagram out.
+    #[inline(always)]
     pub fn remove(&mut self, slot: Slot) -> (Waiting, T) {
         let free = core::mem::replace(&mut self.free, slot);
         let entry = &mut self.slots[slot as usize];
@@ -456,11 +458,7 @@ impl<T> Entry<T> {
 
     /// By rank, then as they came.
     fn leaving(&self, slot: Slot) -> Position {
-        Position {
-            major: self.rank,
-            minor: self.waiting.id.0,
-            slot,
-        }
+        Position::new(self.rank, self.waiting.id.0, slot)
     }
 
     /// The largest rank first or the earliest deadline, then as they came.
@@ -469,11 +467,7 @@ impl<T> Entry<T> {
             WhenFull::EvictLate => self.waiting.datagram.deadline.as_nanos().into(),
             _ => !self.rank,
         };
-        Position {
-            major,
-            minor: self.waiting.id.0,
-            slot,
-        }
+        Position::new(major, self.waiting.id.0, slot)
     }
 }
 

@@ -150,6 +150,7 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     }
 
     /// Makes room for a datagram, and gives its frame; or what becomes of it at once.
+    #[inline(always)]
     fn admit(&mut self, now: Instant, new: &Waiting, key: Key) -> Result<Open, Outcome> {
         let len = new.datagram.len;
         if len > self.config.largest || Bytes::new(len.into()) > self.config.bytes {
@@ -471,12 +472,13 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     }
 
     /// Counts a datagram and tells what became of it.
-    #[inline]
+    #[inline(always)]
     fn note(&mut self, waiting: &Waiting, outcome: Outcome) {
         self.stats.count(&waiting.datagram, outcome);
         self.tell(Event::Outcome(waiting.id, waiting.datagram, outcome));
     }
 
+    #[inline(always)]
     fn tell(&mut self, event: Event) {
         self.outcomes_made += 1;
         self.outcomes.push_back(event);

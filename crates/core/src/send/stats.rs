@@ -88,6 +88,7 @@ impl Stats {
         &self.classes
     }
 
+    #[inline(always)]
     pub(super) fn count(&mut self, datagram: &Datagram, outcome: Outcome) {
         let class = usize::from(datagram.class);
         if self.classes.len() <= class {
