@@ -44,10 +44,14 @@ fn flows_that_stood_without_a_rate_take_no_call_together() {
         let rest = [4, 5].map(|from| link.flow(0, download_from(from * SECOND, 20)));
         sleepers(&mut link, count, 12 * SECOND, 20_000_000);
         link.run(32 * SECOND);
-        // A second to find out, two for 400 flows.
-        let from = if count <= 200 { 13_500 } else { 14_000 };
-        let on_time = link.on_time(stream, from * MS, 31 * SECOND, 150 * MS);
-        assert!(on_time > 0.99, "{on_time} beside {count} flows");
+        // A second to find out. 400 flows of bulk fill a buffer of 200 packets, and take half a second more.
+        let from = |ms| link.on_time(stream, ms * MS, 31 * SECOND, 150 * MS);
+        let on_time = [from(13_500), from(14_000)];
+        let least = [if count <= 200 { 0.99 } else { 0.9 }, 0.99];
+        assert!(
+            on_time[0] > least[0] && on_time[1] > least[1],
+            "{on_time:?} beside {count} flows"
+        );
         let goodput: f64 = rest
             .map(|flow| link.goodput(flow, 14 * SECOND, 31 * SECOND))
             .iter()
