@@ -97,7 +97,7 @@ const BARS: [Bars; 8] = [
     Bars {
         case: "rfc8867.5_1",
         id: "rfc8867.bars_5_1",
-        why: "TFRC, CCID 2 and ABRC fill the buffer, which is fixed in bytes and lasts 500 ms at 0.6 Mbit/s; a quarter of it lasts 125 ms, and p99 is 160 to 190 ms. SCReAMv2 and GCC miss the bar after the link has fallen from 2.5 to 0.6 Mbit/s: where it stays, they hold it (117 and 139 ms). With m(i) as the draft's text has it GCC fills the buffer too.",
+        why: "TFRC, CCID 2 and ABRC fill the buffer, which is fixed in bytes and lasts 500 ms at 0.6 Mbit/s; a quarter of it lasts 125 ms, and p99 is 160 to 190 ms. SCReAMv2 and GCC miss the bar after the link has fallen from 2.5 to 0.6 Mbit/s: where it stays, they hold it (117 and 127 ms). With m(i) as the draft's text has it GCC fills the buffer too.",
         changes: &[
             quarter(&["link.line.queue.limit=9375B"]),
             steady(
@@ -109,7 +109,7 @@ const BARS: [Bars; 8] = [
     Bars {
         case: "rfc8867.5_2",
         id: "rfc8867.bars_5_2",
-        why: "TFRC, CCID 2 and ABRC fill the buffer, which lasts 600 ms at 1 Mbit/s; a quarter of it lasts 150 ms, and p99 is 190 to 210 ms. Two calls of ABRC with k_T = 1 ask for all of the link: with 0.2 the delay is less than half, and the goodput below its bar (rfc8867.5_2). SCReAMv2 and GCC miss the bar after the link has fallen: where it stays, they hold it (106 and 85 ms), and with a quarter of the buffer too.",
+        why: "TFRC, CCID 2 and ABRC fill the buffer, which lasts 600 ms at 1 Mbit/s; a quarter of it lasts 150 ms, and p99 is 190 to 210 ms. Two calls of ABRC with k_T = 1 ask for all of the link: with 0.2 the delay is less than half, and the goodput below its bar (rfc8867.5_2). SCReAMv2 and GCC miss the bar after the link has fallen: where it stays, they hold it (106 and 90 ms), and with a quarter of the buffer too.",
         changes: &[
             quarter(&["link.line.queue.limit=18750B"]),
             steady(
@@ -145,7 +145,7 @@ const BARS: [Bars; 8] = [
     Bars {
         case: "rfc8867.5_5",
         id: "rfc8867.bars_5_5",
-        why: "The delay of TFRC, CCID 2 and ABRC is that of the full buffer: with a quarter of it they hold the bar. Jain's index, but for ABRC's, is below the bar because of the paths: where all have 50 ms it is 0.92 and more, but for GCC. GCC's 0.82 comes from its probes, which find more for a call that has five packets in a frame already: without them it is 0.94.",
+        why: "The delay of TFRC, CCID 2 and ABRC is that of the full buffer: with a quarter of it they hold the bar. Jain's index, but for ABRC's, is below the bar because of the paths: where all have 50 ms it is 0.92 and more, but for GCC. GCC's 0.86 comes from its probes, which find more for a call that has five packets in a frame already: without them it is 0.94.",
         changes: &[
             quarter(&["link.line.queue.limit=37500B"]),
             Change {
