@@ -150,6 +150,8 @@ impl<R: RateController, P: Policy, T> Sender<R, P, T> {
     }
 
     /// Makes room for a datagram, and gives its frame; or what becomes of it at once.
+    // Inlined, as what else runs for each datagram: what is passed stays in registers. A struct that is written field by field and copied at
+    // once stalls, since the wide loads of the copy wait for the narrow stores.
     #[inline(always)]
     fn admit(&mut self, now: Instant, new: &Waiting, key: Key) -> Result<Open, Outcome> {
         let len = new.datagram.len;
