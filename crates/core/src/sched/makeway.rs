@@ -62,8 +62,8 @@ use alloc::vec::Vec;
 pub(crate) use full::SHIELD;
 use lift::{IdleTime, Lift, TARGET};
 use meter::{Meter, Waiting};
-use record::Record;
 pub(crate) use record::STANDS;
+use record::{Past, Record};
 
 /// Owed to bulk for each byte that goes before it, in 120ths: a ninth of those in standing, 3/5 if other users
 /// wait, a third of new flows.
@@ -136,6 +136,7 @@ fn order_of(class: Class) -> usize {
 pub struct Makeway {
     pool: Pool,
     flows: Vec<FlowState>,
+    rests: Vec<FlowRest>,
     users: Vec<User>,
     /// Flows with packets by size; see [`order_of`].
     orders: [Buckets; 3],
@@ -165,15 +166,23 @@ pub struct Makeway {
     earliest: Instant,
 }
 
-/// With a million flows each line of the cache is a miss, and a packet of a new flow touches the first alone.
+/// What each packet of a flow reads: with many flows a line of the cache is a miss, and this is one line.
 #[derive(Clone, Debug, Default)]
-#[repr(C, align(64))]
+#[repr(align(64))]
 struct FlowState {
     user: u32,
     /// In the round of its user; and before its first turn there.
     in_round: bool,
     is_fresh: bool,
     record: Record,
+}
+
+const _: () = assert!(size_of::<FlowState>() == 64);
+
+/// The rest of a flow's state, which most packets of a flow that is not bulk do without.
+#[derive(Clone, Debug, Default)]
+struct FlowRest {
+    past: Past,
     deficit: i64,
     control: Control,
     lift: Lift,
@@ -216,6 +225,7 @@ impl Makeway {
         Self {
             pool: Pool::new(limits, 0),
             flows: vec![FlowState::default(); limits.flows as usize],
+            rests: vec![FlowRest::default(); limits.flows as usize],
             users: vec![user; users as usize],
             orders: [order(), order(), order()],
             bursts: Bursts::new(limits.packets + 1),
@@ -265,7 +275,7 @@ impl Makeway {
         let moved = self.pool.pop(self.pool.position(flow), DropFrom::Head);
         self.bursts.remove(moved.slot);
         let FlowState { record, user, .. } = &mut self.flows[flow as usize];
-        record.account(now);
+        record.account(now, &mut self.rests[flow as usize].past);
         let before = record.packets;
         record.packets -= 1;
         let user = &mut self.users[*user as usize];
@@ -284,7 +294,7 @@ impl Makeway {
     }
 
     fn give_up(&mut self, now: Instant, pkt: Packet, why: DropReason, drops: &mut Drops) {
-        self.flows[pkt.flow.0 as usize].record.on_loss(now, 1);
+        self.rests[pkt.flow.0 as usize].past.on_loss(now, 1);
         drops.push(pkt, why);
     }
 }
@@ -294,33 +304,35 @@ impl Makeway {
     /// The class of `flow`, as a packet of `user` comes.
     fn meet(&mut self, now: Instant, flow: u32, user: u32) {
         let state = &mut self.flows[flow as usize];
+        let rest = &mut self.rests[flow as usize];
         if state.record.is_forgotten(now) {
-            state.record.begin(now);
-            state.lift = Lift::default();
+            state.record.begin(now, &mut rest.past);
+            rest.lift = Lift::default();
         }
         // A flow belongs to the user of the packet that made it active.
         if state.record.packets == 0 && !state.in_round {
             state.user = user;
         }
-        state.record.account(now);
+        state.record.account(now, &mut rest.past);
         self.meter.turn(now);
         if self.pool.backlog().packets == 0 {
             self.meter.on_begin();
             self.idle.end(now, self.meter.frame());
             self.earliest = now;
         }
-        if state.record.is_settled(now) {
+        if state.record.is_settled(now, &rest.past) {
             return;
         }
         let user = state.user;
         let mut link = self.meter.link();
         link.crowded |= self.standing_is_most();
         link.others |= self.waiting > self.users[user as usize].waiting;
-        let state = &mut self.flows[flow as usize];
-        let was = state.record.class;
-        let class = state.record.judge(now, link);
+        let record = &mut self.flows[flow as usize].record;
+        let past = &mut self.rests[flow as usize].past;
+        let was = record.class;
+        let class = record.judge(now, link, past);
         if class.goes_first() && !was.goes_first() {
-            self.meter.on_raised(state.record.most());
+            self.meter.on_raised(past.most());
         }
         if class != was {
             self.change(flow, was, class);
@@ -331,7 +343,7 @@ impl Makeway {
     fn change(&mut self, flow: u32, from: Class, to: Class) {
         if to == Class::Bulk {
             // CoDel did not see the packets that left since the flow was bulk before.
-            self.flows[flow as usize].control = Control::default();
+            self.rests[flow as usize].control = Control::default();
         }
         let FlowState { record, user, .. } = &self.flows[flow as usize];
         let packets = record.packets;
@@ -376,7 +388,8 @@ impl Makeway {
         if state.in_round {
             return;
         }
-        (state.in_round, state.is_fresh, state.deficit) = (true, true, self.quantum);
+        (state.in_round, state.is_fresh) = (true, true);
+        self.rests[flow as usize].deficit = self.quantum;
         let user = &mut self.users[state.user as usize];
         self.flow_turns.push_front(&mut user.flows, flow);
         if !user.in_round {
@@ -424,7 +437,8 @@ impl Makeway {
             return;
         };
         let flow = self.pool.flow_at(longest.node);
-        if self.flows[flow as usize].record.waits_in_vain(now) {
+        let past = &mut self.rests[flow as usize].past;
+        if self.flows[flow as usize].record.waits_in_vain(now, past) {
             self.change(flow, Class::New, Class::Bulk);
         }
     }
@@ -469,7 +483,8 @@ impl Scheduler for Makeway {
         self.meet(now, flow, pkt.user().0);
         let state = &mut self.flows[flow as usize];
         state.record.on_arrival(pkt.len_u32());
-        if state.record.is_asked(pkt.len_u32()) && !pkt.mark() {
+        let past = &mut self.rests[flow as usize].past;
+        if state.record.is_asked(pkt.len_u32(), past) && !pkt.mark() {
             return drops.push(pkt, DropReason::Early);
         }
         let before = state.record.packets;
@@ -497,9 +512,7 @@ impl Scheduler for Makeway {
                 break;
             };
             if self.waiting == 0 {
-                self.flows[longest as usize]
-                    .record
-                    .on_full(self.meter.sent());
+                self.rests[longest as usize].past.on_full(self.meter.sent());
             }
             let dropped = self.take(now, longest);
             self.give_up(now, dropped, DropReason::LongestQueue, drops);
@@ -557,6 +570,7 @@ impl Scheduler for Makeway {
             self.flow_turns.remove(&mut user.flows, flow.0);
         }
         *state = FlowState::default();
+        self.rests[flow.0 as usize] = FlowRest::default();
     }
 
     fn set_weight(&mut self, user: UserId, weight: u32) -> bool {
@@ -569,7 +583,8 @@ impl Scheduler for Makeway {
     }
 
     fn standing(&self, flow: FlowId) -> Option<Standing> {
-        self.flows.get(flow.0 as usize)?.record.standing()
+        let state = self.flows.get(flow.0 as usize)?;
+        state.record.standing(&self.rests[flow.0 as usize].past)
     }
 }
 

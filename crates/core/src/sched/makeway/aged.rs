@@ -10,7 +10,7 @@
 //! Cost per packet: O(1) amortised. A packet joins the end of a list as it comes, and leaves it as it goes, from any place, or from its head once its flow has fallen.
 
 use super::Makeway;
-use super::record::Record;
+use super::record::{Past, Record};
 use crate::sched::order::Position;
 use crate::sched::queues::Moved;
 use crate::sched::ring::Ring;
@@ -55,15 +55,16 @@ impl Bursts {
 }
 
 /// Whether a flow with this backlog, in bytes, and record has a burst.
-fn is_burst(record: &Record, bytes: u32, now: Instant) -> bool {
-    !record.stands(now) && u64::from(bytes) * BURST_OF <= u64::from(record.usual())
+fn is_burst(record: &Record, past: &Past, bytes: u32, now: Instant) -> bool {
+    !record.stands(now) && u64::from(bytes) * BURST_OF <= u64::from(past.usual())
 }
 
 impl Makeway {
     /// A packet of a flow in standing came: whether it can age.
     pub(super) fn list(&mut self, now: Instant, moved: &Moved) {
-        let record = &self.flows[moved.packet.flow.0 as usize].record;
-        if is_burst(record, moved.new.bytes, now) {
+        let flow = moved.packet.flow.0 as usize;
+        let past = &self.rests[flow].past;
+        if is_burst(&self.flows[flow].record, past, moved.new.bytes, now) {
             self.bursts.packets.push(moved.slot);
         }
     }

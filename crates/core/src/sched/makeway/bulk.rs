@@ -25,13 +25,14 @@ impl Makeway {
             }
             while let Some(at) = self.flow_turns.head(user.flows) {
                 let flow = &mut self.flows[at as usize];
+                let rest = &mut self.rests[at as usize];
                 let is_bulk = flow.record.class == Class::Bulk;
-                if is_bulk && flow.record.packets > 0 && flow.deficit > 0 {
+                if is_bulk && flow.record.packets > 0 && rest.deficit > 0 {
                     return Some(at);
                 }
                 if is_bulk && flow.record.packets > 0 {
-                    let floods = flow.record.floods();
-                    flow.deficit += if floods {
+                    let floods = rest.past.floods();
+                    rest.deficit += if floods {
                         self.quantum / 8
                     } else {
                         self.quantum
@@ -58,9 +59,9 @@ impl Makeway {
     /// A packet of the bulk flow whose turn it is, as CoDel leaves it.
     pub(super) fn bulk(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
         let flow = self.turn()?;
-        let state = &mut self.flows[flow as usize];
-        let target = state.lift.target(now, &self.idle);
-        let mut control = core::mem::take(&mut state.control);
+        let rest = &mut self.rests[flow as usize];
+        let target = rest.lift.target(now, &self.idle);
+        let mut control = core::mem::take(&mut rest.control);
         // A full packet behind the head is no queue (RFC 8289 §5.6), in cells or not, and with any quantum.
         let head = self.pool.head_len(self.pool.position(flow));
         let mtu = Bytes::new(head.into()).max(FULL_FRAME);
@@ -76,15 +77,16 @@ impl Makeway {
         };
         // CoDel never empties a queue: there is one.
         let pkt = control.dequeue(now, &mut law, pop, drops)?;
-        let state = &mut self.flows[flow as usize];
-        state.control = control;
+        let rest = &mut self.rests[flow as usize];
+        rest.control = control;
         let len = i64::from(pkt.len_u32());
-        state.deficit -= len;
+        rest.deficit -= len;
         if popped > 1 || pkt.ecn() == Ecn::Marked {
-            state.record.on_loss(now, popped - 1);
-            state.lift.on_cut(now);
+            rest.past.on_loss(now, popped - 1);
+            rest.lift.on_cut(now);
         }
-        self.users[state.user as usize].deficit -= len;
+        let user = self.flows[flow as usize].user;
+        self.users[user as usize].deficit -= len;
         let paid = OWED_OF * u64::from(pkt.len_u32());
         self.owed = self.owed.saturating_sub(paid);
         self.owed_others = self.owed_others.saturating_sub(paid);

@@ -239,7 +239,7 @@ mod tests {
         }
         for (ms, cut) in [(310, None), (420, Some(420))] {
             makeway.dequeue(at(ms), &mut drops).unwrap();
-            let last = makeway.flows[0].lift.cut;
+            let last = makeway.rests[0].lift.cut;
             assert_eq!(last.map(|cut| cut.get() / 1_000_000), cut);
         }
         assert!(drops.is_empty());
@@ -255,15 +255,15 @@ mod tests {
             makeway.dequeue(at(ms), &mut drops).unwrap();
         };
         pass(&mut makeway, 13_000);
-        makeway.flows[0].lift = lift.clone();
+        makeway.rests[0].lift = lift.clone();
         pass(&mut makeway, 14_000);
-        assert_eq!(makeway.flows[0].lift, lift);
+        assert_eq!(makeway.rests[0].lift, lift);
         // It is not known after 3 s.
         pass(&mut makeway, 17_001);
-        assert_eq!(makeway.flows[0].lift, Lift::default());
+        assert_eq!(makeway.rests[0].lift, Lift::default());
         // Its number is another's.
-        makeway.flows[0].lift = lift;
+        makeway.rests[0].lift = lift;
         makeway.forget(FlowId(0));
-        assert_eq!(makeway.flows[0].lift, Lift::default());
+        assert_eq!(makeway.rests[0].lift, Lift::default());
     }
 }

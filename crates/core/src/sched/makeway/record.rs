@@ -86,9 +86,8 @@ impl Link {
     }
 }
 
-/// One flow's. Fields that each packet reads are the first 56 bytes, which are of one line of the cache.
+/// One flow's, of which each packet reads all: 56 bytes, which fit a line of the cache. The rest of it is [`Past`].
 #[derive(Clone, Debug, Default)]
-#[repr(C)]
 pub struct Record {
     /// Since when it is in its class, or has a demerit less.
     since: Instant,
@@ -98,7 +97,7 @@ pub struct Record {
     seen: Instant,
     /// Packets that wait.
     pub packets: u32,
-    /// The window, and what came in it: bytes, packets, the shortest wait in units of 2^16 ns; and those lost (below).
+    /// The window, and what came in it: bytes, packets, the shortest wait in units of 2^16 ns; [`Past`] has those lost.
     window: u32,
     came: u32,
     arrivals: u32,
@@ -109,6 +108,11 @@ pub struct Record {
     demerits: u8,
     /// Ns for which its queue may still stand, in standing or on probation.
     credit: i64,
+}
+
+/// What a flow did before, which is read as a window or its class ends.
+#[derive(Clone, Debug, Default)]
+pub struct Past {
     /// When it last lost a packet to a queue, was marked, or had a queue that stood.
     offence: Instant,
     /// Since when it is in its class, and why: to be read, and nothing follows from it.
@@ -122,6 +126,7 @@ pub struct Record {
     peak: u32,
     /// Bytes of a window above which the flow is asked: half as much again as it has shown.
     proven: u32,
+    /// Packets that were lost in this window.
     losses: u32,
     /// Packets that waited as the window began.
     held: u32,
@@ -163,6 +168,34 @@ fn half_more(bytes: u32) -> u32 {
     bytes.saturating_add(bytes / 2)
 }
 
+impl Past {
+    /// Bulk that ignores its losses, and does not fit.
+    pub fn floods(&self) -> bool {
+        self.drowned == FLOODS
+    }
+
+    /// Bytes that it may bring in a window: those of the last one, or its peak. Of packets that are rare, few or none may be in one window.
+    pub fn most(&self) -> u32 {
+        self.last.max(self.peak)
+    }
+
+    /// Bytes that it brings in a window: those of the last one, as far as it has brought or shown them before.
+    pub fn usual(&self) -> u32 {
+        self.last.min(self.peak.max(self.proven))
+    }
+
+    /// It lost `packets`, or was marked.
+    pub fn on_loss(&mut self, now: Instant, packets: u32) {
+        self.losses += packets;
+        self.offence = now;
+    }
+
+    /// A full buffer took a packet of it while no bulk waited, and the link sent `sent` in the last window.
+    pub fn on_full(&mut self, sent: u64) {
+        self.filled |= u64::from(self.last) * 2 > sent;
+    }
+}
+
 impl Record {
     /// A packet comes: whether the flow is unknown, or has been silent for so long that it is.
     pub fn is_forgotten(&self, now: Instant) -> bool {
@@ -171,13 +204,16 @@ impl Record {
     }
 
     /// A new flow; what it did wrong is not forgotten.
-    pub fn begin(&mut self, now: Instant) {
+    pub fn begin(&mut self, now: Instant, past: &mut Past) {
+        *past = Past {
+            entered: now,
+            offence: now,
+            ..Past::default()
+        };
         *self = Self {
             known: true,
             demerits: if self.known { self.demerits } else { DEMERITS },
             since: now,
-            entered: now,
-            offence: now,
             busy: now,
             seen: now,
             credit: CREDIT,
@@ -188,7 +224,7 @@ impl Record {
     }
 
     /// Credit for the time since the last packet, before the next comes or goes.
-    pub fn account(&mut self, now: Instant) {
+    pub fn account(&mut self, now: Instant, past: &mut Past) {
         let stands_from = match self.packets {
             0 => now,
             _ => (self.busy + STANDS).max(self.seen).min(now),
@@ -196,7 +232,7 @@ impl Record {
         let good = stands_from.saturating_since(self.seen).as_nanos();
         let stood = now.saturating_since(stands_from).as_nanos();
         if stood > 0 {
-            self.offence = now;
+            past.offence = now;
         }
         // Of others it begins anew as they come to go first.
         if self.goes_first() {
@@ -212,8 +248,8 @@ impl Record {
     }
 
     /// Whether it is new and has lost nothing.
-    fn is_clean(&self) -> bool {
-        self.class == Class::New && self.offence == self.since
+    fn is_clean(&self, past: &Past) -> bool {
+        self.class == Class::New && past.offence == self.since
     }
 
     /// Whether its queue stands.
@@ -249,46 +285,20 @@ impl Record {
         self.busy
     }
 
-    /// Bulk that ignores its losses, and does not fit.
-    pub fn floods(&self) -> bool {
-        self.drowned == FLOODS
-    }
-
-    /// Bytes that it may bring in a window: those of the last one, or its peak. Of packets that are rare, few or none may be in one window.
-    pub fn most(&self) -> u32 {
-        self.last.max(self.peak)
-    }
-
-    /// Bytes that it brings in a window: those of the last one, as far as it has brought or shown them before.
-    pub fn usual(&self) -> u32 {
-        self.last.min(self.peak.max(self.proven))
-    }
-
-    /// It lost `packets`, or was marked.
-    pub fn on_loss(&mut self, now: Instant, packets: u32) {
-        self.losses += packets;
-        self.offence = now;
-    }
-
-    /// A full buffer took a packet of it while no bulk waited, and the link sent `sent` in the last window.
-    pub fn on_full(&mut self, sent: u64) {
-        self.filled |= u64::from(self.last) * 2 > sent;
-    }
-
     /// Whether [`judge`](Self::judge) would change nothing, on any link: mostly it would, and need not be called.
-    pub fn is_settled(&self, now: Instant) -> bool {
+    pub fn is_settled(&self, now: Instant, past: &Past) -> bool {
         let age = now.saturating_since(self.since);
         window(now) == self.window
             && match self.class {
                 Class::New => age <= TRIAL && !self.stands(now),
                 Class::Standing => {
-                    let usual = self.peak.saturating_add(self.peak / 4);
-                    let is_usual = self.came <= usual.max(self.proven);
+                    let usual = past.peak.saturating_add(past.peak / 4);
+                    let is_usual = self.came <= usual.max(past.proven);
                     is_usual && self.credit > 0 && age <= REDEEMS
                 }
                 Class::Bulk => {
                     let sentence = Duration::from_secs(1 << self.demerits);
-                    let clean = now.saturating_since(self.offence);
+                    let clean = now.saturating_since(past.offence);
                     clean <= sentence && (self.demerits > PAROLE || age <= sentence)
                 }
                 Class::Probation => false,
@@ -296,9 +306,9 @@ impl Record {
     }
 
     /// The class that it should be in, as a packet of it comes.
-    pub fn judge(&mut self, now: Instant, link: Link) -> Class {
-        let asked = self.turn_window(now, link);
-        let verdict = asked.map_or_else(|| self.by_queue(now, link), |(class, _)| class);
+    pub fn judge(&mut self, now: Instant, link: Link, past: &mut Past) -> Class {
+        let asked = self.turn_window(now, link, past);
+        let verdict = asked.map_or_else(|| self.by_queue(now, link, past), |(class, _)| class);
         if verdict != self.class {
             let reason = match (asked, self.class, verdict) {
                 (Some((_, reason)), ..) => reason,
@@ -311,49 +321,49 @@ impl Record {
                     Reason::StandingQueue(u32::try_from(stood).unwrap_or(u32::MAX))
                 }
             };
-            self.change(now, verdict, reason);
+            self.change(now, verdict, reason, past);
         }
         verdict
     }
 
     /// Makes a new flow that waits bulk, as an arrival would; whether it did.
-    pub fn waits_in_vain(&mut self, now: Instant) -> bool {
+    pub fn waits_in_vain(&mut self, now: Instant, past: &mut Past) -> bool {
         let falls = self.stands(now);
         if falls {
             let stood = now.saturating_since(self.busy).as_nanos() / 1_000_000;
             let stood = u32::try_from(stood).unwrap_or(u32::MAX);
-            self.change(now, Class::Bulk, Reason::StandingQueue(stood));
+            self.change(now, Class::Bulk, Reason::StandingQueue(stood), past);
         }
         falls
     }
 
     /// Its class, why, and since when; `None` before its first packet.
-    pub fn standing(&self) -> Option<Standing> {
+    pub fn standing(&self, past: &Past) -> Option<Standing> {
         self.known.then_some(Standing {
             class: self.class,
-            reason: self.reason,
-            since: self.entered,
+            reason: past.reason,
+            since: past.entered,
         })
     }
 
     /// By its queue and its losses.
-    fn by_queue(&mut self, now: Instant, link: Link) -> Class {
+    fn by_queue(&mut self, now: Instant, link: Link, past: &mut Past) -> Class {
         let age = now.saturating_since(self.since);
-        let clean = now.saturating_since(self.offence);
+        let clean = now.saturating_since(past.offence);
         let asked = self.question != Question::None;
-        let fits = !link.contended || link.fits(self.most());
+        let fits = !link.contended || link.fits(past.most());
         match self.class {
             Class::New if self.stands(now) => Class::Bulk,
             Class::New if age > TRIAL && clean > TRIAL / 2 && !asked && fits => Class::Standing,
             // Asked, it went on: its losses are the doing of others that begin.
-            Class::New if age > TRIAL * 2 && !asked => match self.proven > 0 && fits {
+            Class::New if age > TRIAL * 2 && !asked => match past.proven > 0 && fits {
                 true => Class::Standing,
-                false if self.hogs && age <= LATEST => Class::New,
+                false if past.hogs && age <= LATEST => Class::New,
                 false => Class::Bulk,
             },
             Class::Standing | Class::Probation if self.credit <= 0 => Class::Bulk,
             Class::Probation if age > TRIAL * 2 => {
-                (self.grew, self.tested) = (0, true);
+                (past.grew, past.tested) = (0, true);
                 Class::Standing
             }
             Class::Standing if age > REDEEMS => {
@@ -364,7 +374,7 @@ impl Record {
             Class::Bulk => {
                 let sentence = Duration::from_secs(1 << self.demerits);
                 let parole = self.demerits <= PAROLE && age > sentence;
-                let is_its_own = !self.hogs || self.last <= half_more(self.own);
+                let is_its_own = !past.hogs || past.last <= half_more(past.own);
                 match clean > sentence && is_its_own || parole {
                     true => Class::New,
                     false => Class::Bulk,
@@ -375,56 +385,61 @@ impl Record {
     }
 
     /// By what it brought in the window that ended.
-    fn turn_window(&mut self, now: Instant, link: Link) -> Option<(Class, Reason)> {
+    fn turn_window(
+        &mut self,
+        now: Instant,
+        link: Link,
+        past: &mut Past,
+    ) -> Option<(Class, Reason)> {
         let at = window(now);
-        let exceeds = self.exceeds(link);
+        let exceeds = self.exceeds(link, past);
         if at == self.window && exceeds {
             return Some((Class::Bulk, Reason::Grew));
         }
         if at == self.window {
-            return self.grows(link).then(|| {
-                self.grew = (self.grew + 1).min(GREW_MOST);
+            return self.grows(link, past).then(|| {
+                past.grew = (past.grew + 1).min(GREW_MOST);
                 (Class::Bulk, Reason::Grew)
             });
         }
         let whole = at == self.window + 1;
         let came = self.came;
         // TCP that overshot falls; a stream goes on.
-        let steady = u64::from(came) * 4 >= u64::from(self.last) * 3 && self.last > 0;
+        let steady = u64::from(came) * 4 >= u64::from(past.last) * 3 && past.last > 0;
         // Packets by which its queue is longer than at the window's begin: a deep buffer keeps what a shallow one drops.
-        let grown = self.packets.saturating_sub(self.held);
+        let grown = self.packets.saturating_sub(past.held);
         let starves = if whole && steady {
-            self.starves(grown)
+            self.starves(grown, past)
         } else {
             0
         };
-        let resumes = self.last == 0;
-        let drowns = whole && self.arrivals >= PACKETS && self.losses * 2 >= self.arrivals;
+        let resumes = past.last == 0;
+        let drowns = whole && self.arrivals >= PACKETS && past.losses * 2 >= self.arrivals;
         if !link.crowded {
             let most = match self.class {
                 Class::New => u32::MAX,
                 // Each of its windows was crowded so far.
-                _ if self.peak == 0 => u32::MAX,
-                _ => self.peak.saturating_add(self.peak / 8),
+                _ if past.peak == 0 => u32::MAX,
+                _ => past.peak.saturating_add(past.peak / 8),
             };
-            self.peak = self.peak.max(came.min(most));
+            past.peak = past.peak.max(came.min(most));
         }
-        self.silent = at.wrapping_sub(self.window + 1).min(SILENT_MOST) as u8;
+        past.silent = at.wrapping_sub(self.window + 1).min(SILENT_MOST) as u8;
         let has_room = link.quiet || link.has_room();
         if whole && has_room && matches!(self.class, Class::New | Class::Standing) {
             let most = match self.class {
-                Class::Standing if !link.quiet => self.own_most,
+                Class::Standing if !link.quiet => past.own_most,
                 _ => u32::MAX,
             };
-            let brought = came.min(self.last).min(most);
-            self.own = self.own.max(brought);
-            self.beside = self.beside.midpoint(link.standing + link.new);
+            let brought = came.min(past.last).min(most);
+            past.own = past.own.max(brought);
+            past.beside = past.beside.midpoint(link.standing + link.new);
         }
-        self.last = if whole { came } else { 0 };
-        self.is_large = whole && came / self.arrivals.max(1) >= ASKED_LEN;
-        self.hogs = whole && link.sent > 0 && u64::from(came) * HOG >= link.sent;
-        self.starved = if starves > 0 {
-            self.starved + starves
+        past.last = if whole { came } else { 0 };
+        past.is_large = whole && came / self.arrivals.max(1) >= ASKED_LEN;
+        past.hogs = whole && link.sent > 0 && u64::from(came) * HOG >= link.sent;
+        past.starved = if starves > 0 {
+            past.starved + starves
         } else {
             0
         };
@@ -432,25 +447,25 @@ impl Record {
             self.window,
             self.came,
             self.arrivals,
-            self.losses,
+            past.losses,
             self.wait,
         ) = (at, 0, 0, 0, u32::MAX);
-        self.held = self.packets;
+        past.held = self.packets;
         if self.class == Class::Bulk {
-            let windows = (WINDOWS * COUNTS) << self.grew;
-            self.starved = self.starved.min(windows);
+            let windows = (WINDOWS * COUNTS) << past.grew;
+            past.starved = past.starved.min(windows);
             let fits = link.fits(came);
-            self.drowned = match drowns && !fits {
-                true => (self.drowned + 1).min(FLOODS),
+            past.drowned = match drowns && !fits {
+                true => (past.drowned + 1).min(FLOODS),
                 false => 0,
             };
-            let rises = self.starved == windows && fits;
+            let rises = past.starved == windows && fits;
             return rises.then(|| {
-                self.proven = half_more(came);
+                past.proven = half_more(came);
                 (Class::Probation, Reason::Starved)
             });
         }
-        (self.starved, self.drowned) = (0, 0);
+        (past.starved, past.drowned) = (0, 0);
         if whole && exceeds {
             return Some((Class::Bulk, Reason::Grew));
         }
@@ -458,40 +473,40 @@ impl Record {
             return None;
         }
         let is_overdue = self.class == Class::New && now.saturating_since(self.since) > TRIAL * 2;
-        let reason = self.answer(whole, resumes, is_overdue, link)?;
+        let reason = self.answer(whole, resumes, is_overdue, link, past)?;
         Some((Class::Bulk, reason))
     }
 
     /// In standing while those are crowded, it has brought a quarter more than it ever did while they were not: flows that stand by sending
     /// next to nothing cannot take the link together. After a silence it may bring what was held back. One with half of
     /// their traffic is for the question.
-    fn exceeds(&self, link: Link) -> bool {
-        let is_most = u64::from(self.last.max(self.came)) * 2 >= link.standing;
-        let windows = 1 + u32::from(self.silent);
-        let usual = self
+    fn exceeds(&self, link: Link, past: &Past) -> bool {
+        let is_most = u64::from(past.last.max(self.came)) * 2 >= link.standing;
+        let windows = 1 + u32::from(past.silent);
+        let usual = past
             .peak
-            .saturating_add(self.peak / 4)
+            .saturating_add(past.peak / 4)
             .saturating_mul(windows);
         self.class == Class::Standing
             && link.crowded
             && !is_most
-            && self.came > usual.max(self.proven)
+            && self.came > usual.max(past.proven)
     }
 
     /// On probation, it has brought more in this window than it does in one when it starves. Its arrivals follow its share, so their
     /// rate is not its own: TCP that overshot, or that ignores loss. It may after a silence, when it brings what a stall held back.
-    fn grows(&self, link: Link) -> bool {
+    fn grows(&self, link: Link, past: &Past) -> bool {
         let hogs = u64::from(self.came) * HOG >= link.sent;
-        self.class == Class::Probation && self.last > 0 && hogs && self.came > self.proven
+        self.class == Class::Probation && past.last > 0 && hogs && self.came > past.proven
     }
 
     /// Whether it starves in this window, and then how much that counts, 1 or [`COUNTS`]. It brings more than TCP would at its loss and its RTT
     /// (Floyd and Fall 1999: `1.22 / (RTT sqrt(p))` packets a second), or [`NO_TCP`] times as much, squared: `arrivals unserved > (1.22 window / RTT)^2`.
     /// Its queue has `grown` by packets that are as good as lost: TCP's grows by one in a round trip, or ends its slow start before the second
     /// window, since CoDel drops after 100 ms.
-    fn starves(&self, grown: u32) -> u8 {
+    fn starves(&self, grown: u32, past: &Past) -> u8 {
         let rtt = u64::from(self.wait).min(WAIT_MOST) + RTT_LEAST;
-        let unserved = u64::from(self.losses) + u64::from(grown);
+        let unserved = u64::from(past.losses) + u64::from(grown);
         let product = u64::from(self.arrivals) * unserved;
         let exceeds = |times: u64| {
             let windows = times * (1 << (WINDOW_BITS - 16)) / rtt;
@@ -499,7 +514,7 @@ impl Record {
         };
         let loses = |part: u64| unserved * part >= u64::from(self.arrivals);
         // In such loss TCP waits for timeouts.
-        let drowns = self.arrivals >= PACKETS * 2 && self.losses * 4 >= self.arrivals * 3;
+        let drowns = self.arrivals >= PACKETS * 2 && past.losses * 4 >= self.arrivals * 3;
         match self.arrivals >= PACKETS {
             true if drowns || loses(4) && exceeds(NO_TCP) => COUNTS,
             true if loses(5) && exceeds(1) => 1,
@@ -507,7 +522,7 @@ impl Record {
         }
     }
 
-    fn change(&mut self, now: Instant, class: Class, reason: Reason) {
+    fn change(&mut self, now: Instant, class: Class, reason: Reason, past: &mut Past) {
         if class == Class::Bulk {
             self.demerits = (self.demerits + 1).min(DEMERITS_MOST);
             self.question = Question::None;
@@ -516,10 +531,10 @@ impl Record {
             self.credit = CREDIT;
         }
         if class == Class::Standing {
-            self.own_most = self.own.max(self.last).saturating_mul(2);
+            past.own_most = past.own.max(past.last).saturating_mul(2);
         }
-        (self.class, self.since, self.offence, self.starved) = (class, now, now, 0);
-        (self.entered, self.reason) = (now, reason);
+        (self.class, self.since, past.offence, past.starved) = (class, now, now, 0);
+        (past.entered, past.reason) = (now, reason);
     }
 }
 

@@ -9,6 +9,13 @@ fn at(window: u64, ms: u64) -> Instant {
     Instant::from_nanos((window << WINDOW_BITS) + ms * 1_000_000)
 }
 
+/// A flow of which the first packet comes at the beginning.
+fn known() -> (Record, Past) {
+    let (mut record, mut past) = <(Record, Past)>::default();
+    record.begin(at(0, 0), &mut past);
+    (record, past)
+}
+
 #[test]
 fn a_flow_that_came_to_standing_in_a_crowd_has_a_peak_once_there_is_none() {
     let crowd = Link {
@@ -23,17 +30,16 @@ fn a_flow_that_came_to_standing_in_a_crowd_has_a_peak_once_there_is_none() {
         crowded: false,
         ..crowd
     };
-    let mut record = Record::default();
-    record.begin(at(0, 0));
+    let (mut record, mut past) = known();
     for window in 0..5 {
-        assert_eq!(record.judge(at(window, 0), crowd), Class::New);
+        assert_eq!(record.judge(at(window, 0), crowd, &mut past), Class::New);
         record.on_arrival(200);
     }
     // Bulk's queue is empty for a moment.
-    assert_eq!(record.judge(at(4, 1), calm), Class::Standing);
+    assert_eq!(record.judge(at(4, 1), calm, &mut past), Class::Standing);
     record.on_arrival(200);
-    record.judge(at(5, 0), calm);
-    assert_eq!(record.usual(), 400);
+    record.judge(at(5, 0), calm, &mut past);
+    assert_eq!(past.usual(), 400);
 }
 
 /// The class of a bulk flow after three windows of 100 packets, none of which is lost, and by `grown` of which its queue grows.
@@ -43,17 +49,16 @@ fn in_a_deep_buffer(grown: u32) -> Class {
         contended: true,
         ..Link::default()
     };
-    let mut record = Record::default();
-    record.begin(at(0, 0));
+    let (mut record, mut past) = known();
     record.class = Class::Bulk;
     for window in 0..3 {
-        assert_eq!(record.judge(at(window, 0), link), Class::Bulk);
+        assert_eq!(record.judge(at(window, 0), link, &mut past), Class::Bulk);
         for _ in 0..100 {
             record.on_arrival(1500);
         }
         record.packets += grown;
     }
-    record.judge(at(3, 0), link)
+    record.judge(at(3, 0), link, &mut past)
 }
 
 #[test]
@@ -69,18 +74,17 @@ fn beside_one_download(windows: u64, lost: u32, wait: u64) -> Class {
         contended: true,
         ..Link::default()
     };
-    let mut record = Record::default();
-    record.begin(at(0, 0));
+    let (mut record, mut past) = known();
     (record.class, record.demerits) = (Class::Bulk, DEMERITS + 1);
     for window in 0..windows {
-        assert_eq!(record.judge(at(window, 0), link), Class::Bulk);
+        assert_eq!(record.judge(at(window, 0), link, &mut past), Class::Bulk);
         for _ in 0..40 {
             record.on_arrival(1250);
         }
-        record.on_loss(at(window, 1), lost);
+        past.on_loss(at(window, 1), lost);
         record.on_departure(at(window, 2), Duration::from_millis(wait), Duration::ZERO);
     }
-    record.judge(at(windows, 0), link)
+    record.judge(at(windows, 0), link, &mut past)
 }
 
 #[test]

@@ -20,19 +20,18 @@ fn filled_alone(sent: u64, tested: bool) -> (Class, Question) {
         contended: true,
         ..Link::default()
     };
-    let mut record = Record::default();
-    record.begin(at(0, 0));
-    (record.class, record.tested) = (Class::Standing, tested);
+    let (mut record, mut past) = known();
+    (record.class, past.tested) = (Class::Standing, tested);
     for window in 0..4 {
-        record.judge(at(window, 0), alone);
+        record.judge(at(window, 0), alone, &mut past);
         for _ in 0..400 {
             record.on_arrival(1250);
         }
         if window == 3 {
-            record.on_full(sent);
+            past.on_full(sent);
         }
     }
-    let class = record.judge(at(4, 0), beside);
+    let class = record.judge(at(4, 0), beside, &mut past);
     (class, record.question)
 }
 
@@ -52,10 +51,9 @@ fn overdue(part: u32, fall: u32) -> (u64, Class) {
         new: 300_000,
         ..Link::default()
     };
-    let mut record = Record::default();
-    record.begin(at(0, 0));
+    let (mut record, mut past) = known();
     for window in 1.. {
-        let class = record.judge(at(window, 0), link);
+        let class = record.judge(at(window, 0), link, &mut past);
         if class != Class::New {
             return (window, class);
         }
@@ -67,7 +65,7 @@ fn overdue(part: u32, fall: u32) -> (u64, Class) {
         for _ in 0..part - fall {
             record.on_arrival(1000);
         }
-        record.on_loss(at(window, 1), 1);
+        past.on_loss(at(window, 1), 1);
     }
     unreachable!()
 }
@@ -89,17 +87,16 @@ fn answers(packets: [u32; 5]) -> (Class, Reason) {
         contended: true,
         ..Link::default()
     };
-    let mut record = Record::default();
-    record.begin(at(0, 0));
+    let (mut record, mut past) = known();
     record.class = Class::Standing;
     for (window, packets) in (0..).zip(packets) {
-        record.judge(at(window, 0), link);
+        record.judge(at(window, 0), link, &mut past);
         for _ in 0..packets {
             record.on_arrival(1000);
         }
     }
-    record.judge(at(5, 0), link);
-    (record.class, record.reason)
+    record.judge(at(5, 0), link, &mut past);
+    (record.class, past.reason)
 }
 
 #[test]
