@@ -70,6 +70,28 @@ inline_always u32 turn(void)
 	return at == NOBODY ? 0 : at;
 }
 
+/* Drops what flow `at`, which is bulk, has had for too long since it fell: TCP in slow start falls with a queue that takes a second or more
+ * of a bulk flow's part, and what it has to send again would wait behind all of that. CoDel would drop some of what is sent again. */
+verified_apart int clear(u64 now, u32 at)
+{
+	struct flow *flow = flow_at(at);
+	struct slot *slot;
+	int n;
+
+	if (!flow || since(now, flow->record.since) >= CLEARS)
+		return 0;
+	bpf_for(n, 0, MOST_PACKETS) {
+		slot = slot_at(flow->head);
+		if (!slot || flow->packets <= KEPT || since(now, slot->arrived) <= STALE)
+			break;
+		give_up_late(slot_at(take(now, at)), SOJOURN);
+		record_loss(&flow->record, now, 1);
+		flow->codel.first_above = now + RESPONDS;
+		flow->codel.dropping = false;
+	}
+	return 0;
+}
+
 /* The packet in `slot`, which is `i`, was the first of `flow`: whether CoDel may drop it. */
 inline_always u32 next(u64 now, u32 i, const struct slot *slot, struct flow *flow, const struct codel_law *law, bool *may)
 {
@@ -129,12 +151,17 @@ verified_apart u32 next_of(u64 now, u32 at)
 /* The slot of a packet of the bulk flow whose turn it is; NULL if there is none. */
 inline_always struct slot *bulk(u64 now)
 {
-	u32 at = turn(), held = pool.packets, i = next_of(now, at), lost = held - pool.packets - 1;
+	u32 at = turn(), held, i, lost;
 	struct flow *flow = flow_at(at);
-	struct slot *slot = slot_at(i);
+	struct slot *slot;
 	struct user *user;
 	u64 paid;
 
+	clear(now, at);
+	held = pool.packets;
+	i = next_of(now, at);
+	lost = held - pool.packets - 1;
+	slot = slot_at(i);
 	if (!at || !i || !flow || !slot)
 		return NULL;
 	flow->deficit -= slot->len;

@@ -41,6 +41,12 @@
 
 /* CoDel's, in each bulk flow. */
 #define INTERVAL (100 * MS)
+/* For this time after its fall packets that waited longer than STALE are dropped while more than KEPT wait; CoDel then drops nothing for
+ * RESPONDS. */
+#define CLEARS (2 * SECOND)
+#define STALE (300 * MS)
+#define KEPT 4
+#define RESPONDS (500 * MS)
 /* Owed to bulk for each byte that goes before it, in 120ths; at once no more than BURST to that of other users. */
 #define OWED_OF 120
 #define OWED_STANDING 13

@@ -211,6 +211,12 @@ pub(super) struct Control {
 }
 
 impl Control {
+    /// Drops nothing before `until`, and then only if the sojourn times have been above the target all the time.
+    pub fn spare(&mut self, until: Instant) {
+        self.first_above = Some(until);
+        self.dropping = false;
+    }
+
     /// RFC 8289 §5.5: the packet to send; those before it are dropped. `pop` takes the packet at the
     /// head and says how many bytes are left behind it.
     pub fn dequeue(

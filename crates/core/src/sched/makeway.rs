@@ -35,6 +35,7 @@
 //! many small packets are no small queue.
 //!
 //! CoDel's target for a bulk flow's queue is 20 ms, and doubles, to 80 ms at most, if the link idles after a drop or a mark of it ([`lift`]).
+//! For two seconds after a flow fell its packets that have waited for 300 ms are dropped, but for four ([`bulk`]).
 //!
 //! Cost per packet: O(1) amortised, as for `fq-codel`; nothing looks at flows that the packet is not of.
 
@@ -177,7 +178,7 @@ struct FlowState {
     record: Record,
 }
 
-const _: () = assert!(size_of::<FlowState>() == 64);
+const _: () = assert!(size_of::<FlowState>() == 64 && size_of::<FlowRest>() == 144);
 
 /// The rest of a flow's state, which most packets of a flow that is not bulk do without.
 #[derive(Clone, Debug, Default)]

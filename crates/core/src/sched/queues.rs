@@ -127,10 +127,15 @@ impl Pool {
         self.queues[flow as usize]
     }
 
-    /// Length of the packet at the head of the flow at `position`.
-    pub fn head_len(&self, position: Position) -> u32 {
+    /// The packet at the head of the flow at `position`.
+    pub fn head(&self, position: Position) -> &Packet {
         let head = self.slots[position.node as usize].next;
-        self.slots[head as usize].packet.len_u32()
+        &self.slots[head as usize].packet
+    }
+
+    /// Its length.
+    pub fn head_len(&self, position: Position) -> u32 {
+        self.head(position).len_u32()
     }
 
     /// Adds `packet` to the tail of its flow's queue. There is room for one packet over the limit.

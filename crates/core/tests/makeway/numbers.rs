@@ -88,22 +88,22 @@ fn a_flow_that_gets_the_number_of_another_users_has_turns_of_its_own_user() {
         }
     }
     while left[0] > 0 {
-        let packet = scheduler.dequeue(at(400), &mut drops).unwrap();
+        let packet = scheduler.dequeue(at(290), &mut drops).unwrap();
         left[packet.flow.0 as usize] -= 1;
     }
     scheduler.forget(FlowId(0));
     for flow in [0, 1] {
         for _ in 0..200 {
-            scheduler.enqueue(at(400), new_packet(at(400), flow, 2), &mut drops);
+            scheduler.enqueue(at(290), new_packet(at(290), flow, 2), &mut drops);
         }
     }
     for (flow, user) in [(0, 2), (3, 1)] {
         for _ in 0..200 {
-            scheduler.enqueue(at(800), new_packet(at(800), flow, user), &mut drops);
+            scheduler.enqueue(at(545), new_packet(at(545), flow, user), &mut drops);
         }
     }
     assert_eq!(scheduler.standing(FlowId(0)).unwrap().class, Class::Bulk);
-    let mut served = (0..200).map(|_| scheduler.dequeue(at(800), &mut drops).unwrap());
+    let mut served = (0..200).map(|_| scheduler.dequeue(at(545), &mut drops).unwrap());
     let of_user_1 = served.by_ref().filter(|packet| packet.flow == FlowId(3));
     let of_user_1 = of_user_1.count();
     assert!((90..=110).contains(&of_user_1), "{of_user_1} of 200");

@@ -2,8 +2,15 @@
 //! Bulk: turns of users and of the flows of each, by deficit, and CoDel in the flow whose turn it is.
 
 use super::{BURST, Class, Drops, FULL_FRAME, Makeway, OWED_OF};
-use crate::packet::{Ecn, Packet};
-use crate::units::{Bytes, Instant};
+use crate::packet::{DropReason, Ecn, Packet};
+use crate::units::{Bytes, Duration, Instant};
+
+/// Until this time has passed since its fall, packets of a bulk flow that have waited for longer than [`STALE`] are dropped while more than
+/// [`KEPT`] wait; CoDel then drops nothing for [`RESPONDS`].
+const CLEARS: Duration = Duration::from_secs(2);
+const STALE: Duration = Duration::from_millis(300);
+const KEPT: u32 = 4;
+const RESPONDS: Duration = Duration::from_millis(500);
 
 impl Makeway {
     /// Whether bulk's turn has come, if flow `aged` has.
@@ -56,9 +63,28 @@ impl Makeway {
         }
     }
 
+    /// Drops what `flow`, which is bulk, has had for too long since it fell. TCP in slow start falls with a queue that takes a second or more of a
+    /// bulk flow's part, and what it has to send again would wait behind all of that. CoDel would drop some of what is sent again.
+    fn clear(&mut self, now: Instant, flow: u32, drops: &mut Drops) {
+        loop {
+            let record = &self.flows[flow as usize].record;
+            if record.packets <= KEPT || now.saturating_since(record.since()) >= CLEARS {
+                return;
+            }
+            let head = self.pool.head(self.pool.position(flow));
+            if now.saturating_since(head.arrived) <= STALE {
+                return;
+            }
+            let stale = self.take(now, flow);
+            self.give_up(now, stale, DropReason::Sojourn, drops);
+            self.rests[flow as usize].control.spare(now + RESPONDS);
+        }
+    }
+
     /// A packet of the bulk flow whose turn it is, as CoDel leaves it.
     pub(super) fn bulk(&mut self, now: Instant, drops: &mut Drops) -> Option<Packet> {
         let flow = self.turn()?;
+        self.clear(now, flow, drops);
         let rest = &mut self.rests[flow as usize];
         let target = rest.lift.target(now, &self.idle);
         let mut control = core::mem::take(&mut rest.control);
@@ -130,10 +156,10 @@ mod tests {
     #[test]
     fn a_flow_that_was_not_bulk_meanwhile_is_not_dropped_from_for_that_time() {
         let mut makeway = makeway(1538);
-        // Its queue stands; CoDel drops from 410 ms on.
-        come(&mut makeway, 0, 40, 1000);
-        come(&mut makeway, 300, 1, 1000);
-        assert_eq!([310, 411].map(|ms| leave(&mut makeway, ms)), [0, 1]);
+        // Its queue stands; CoDel drops from 390 ms on.
+        come(&mut makeway, 0, 1, 1000);
+        come(&mut makeway, 260, 40, 1000);
+        assert_eq!([290, 391].map(|ms| leave(&mut makeway, ms)), [0, 1]);
         makeway.flows[0].record.class = Class::Standing;
         makeway.change(0, Class::Bulk, Class::Standing);
         // 38 packets: all but the last are late.
@@ -148,13 +174,13 @@ mod tests {
     #[test]
     fn a_packet_behind_another_is_no_queue_also_if_it_is_longer_than_the_quantum() {
         let mut makeway = makeway(1538);
-        come(&mut makeway, 0, 10, 1696);
-        come(&mut makeway, 300, 1, 1696);
+        come(&mut makeway, 0, 1, 1696);
+        come(&mut makeway, 260, 10, 1696);
         for _ in 0..10 {
-            assert_eq!(leave(&mut makeway, 310), 0);
+            assert_eq!(leave(&mut makeway, 290), 0);
         }
         // One waits, and another arrives.
-        for ms in (310..3000).step_by(26) {
+        for ms in (290..3000).step_by(26) {
             come(&mut makeway, ms, 1, 1696);
             assert_eq!(leave(&mut makeway, ms), 0, "at {ms} ms");
         }
@@ -165,10 +191,42 @@ mod tests {
     fn codel_drops_from_a_queue_that_stands_with_any_quantum() {
         for quantum in [64, 1538, 1 << 20] {
             let mut makeway = makeway(quantum);
-            come(&mut makeway, 0, 40, 1000);
-            come(&mut makeway, 300, 1, 1000);
-            let dropped = [310, 411].map(|ms| leave(&mut makeway, ms));
+            come(&mut makeway, 0, 1, 1000);
+            come(&mut makeway, 260, 40, 1000);
+            let dropped = [290, 391].map(|ms| leave(&mut makeway, ms));
             assert_eq!(dropped, [0, 1], "{quantum} B");
         }
+    }
+
+    /// What is dropped as a packet departs `ms` after a flow fell with 50 packets, which came 250 ms before.
+    fn cleared(ms: u64) -> usize {
+        let mut makeway = makeway(1538);
+        come(&mut makeway, 0, 49, 1000);
+        come(&mut makeway, 251, 1, 1000);
+        leave(&mut makeway, 251 + ms)
+    }
+
+    #[test]
+    fn what_a_flow_that_fell_has_kept_for_too_long_is_dropped_but_for_four_packets() {
+        assert_eq!(cleared(49), 0);
+        assert_eq!(cleared(50), 46);
+        assert_eq!(cleared(1999), 46);
+        // From then on CoDel alone drops from it.
+        assert_eq!(cleared(2000), 0);
+    }
+
+    #[test]
+    fn codel_waits_for_the_response_of_a_flow_that_was_dropped_from_as_it_fell() {
+        let mut makeway = makeway(1538);
+        come(&mut makeway, 0, 49, 1000);
+        come(&mut makeway, 251, 1, 1000);
+        come(&mut makeway, 280, 60, 1000);
+        assert_eq!(leave(&mut makeway, 301), 49);
+        // CoDel sees a queue above its target all the time; its interval is 100 ms.
+        come(&mut makeway, 570, 60, 1000);
+        for _ in 0..60 {
+            assert_eq!(leave(&mut makeway, 580), 0);
+        }
+        assert_eq!([800, 801].map(|ms| leave(&mut makeway, ms)), [0, 1]);
     }
 }

@@ -233,11 +233,12 @@ mod tests {
         let mut makeway = Makeway::new(limits(10, 10_000), 1, Bytes::new(1538), 1);
         let mut drops = Drops::default();
         // Its queue stands, so that it is bulk.
-        for ms in [0, 0, 0, 0, 0, 0, 300] {
-            let pkt = packet(0, 0, 1000).with_ecn(Ecn::Capable);
+        for ms in [0, 260, 260, 260, 260, 260, 260] {
+            let mut pkt = packet(0, 0, 1000).with_ecn(Ecn::Capable);
+            pkt.arrived = at(ms);
             makeway.enqueue(at(ms), pkt, &mut drops);
         }
-        for (ms, cut) in [(310, None), (420, Some(420))] {
+        for (ms, cut) in [(290, None), (400, Some(400))] {
             makeway.dequeue(at(ms), &mut drops).unwrap();
             let last = makeway.rests[0].lift.cut;
             assert_eq!(last.map(|cut| cut.get() / 1_000_000), cut);

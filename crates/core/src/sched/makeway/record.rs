@@ -280,6 +280,11 @@ impl Record {
         self.wait = self.wait.min(wait);
     }
 
+    /// Since when it is in its class, or has a demerit less.
+    pub fn since(&self) -> Instant {
+        self.since
+    }
+
     /// Since when it has had packets waiting.
     pub fn busy(&self) -> Instant {
         self.busy

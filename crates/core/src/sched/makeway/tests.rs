@@ -56,11 +56,17 @@ fn a_window_that_begins_in_silence_is_not_busy() {
     let mut makeway = Makeway::new(limits(100, 1_000_000), 1, Bytes::new(1538), 1);
     let mut drops = Drops::default();
     let at = |ms| Instant::ZERO + Duration::from_millis(ms);
-    for _ in 0..100 {
-        makeway.enqueue(at(500), packet(0, 0, 1000), &mut drops);
+    let come = |ms| {
+        let mut pkt = packet(0, 0, 1000);
+        pkt.arrived = at(ms);
+        pkt
+    };
+    for _ in 0..20 {
+        makeway.enqueue(at(500), come(500), &mut drops);
     }
     let mut busy = |from: u64, to: u64| {
         for ms in (from..=to).step_by(10) {
+            makeway.enqueue(at(ms), come(ms), &mut drops);
             makeway.dequeue(at(ms), &mut drops).unwrap();
         }
         let frame = makeway.meter.frame().as_nanos() / 1_000_000;
