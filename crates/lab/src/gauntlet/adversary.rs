@@ -202,41 +202,45 @@ impl Field<'_> {
         Ok(report.complete.then(|| Outcome::of(&report, attack)))
     }
 
-    /// Harm of `attack` for each byte in a replication.
-    fn harm(
+    /// The victims in each replication that a search sees, without an attack.
+    fn before(&self, discipline: Discipline) -> anyhow::Result<Option<Vec<Outcome>>> {
+        let runs = (1..=SEEN).map(|replication| self.run(None, discipline, replication));
+        runs.collect()
+    }
+
+    /// Harm of `attack` for each byte in these replications, or in the first alone if that is none, or less than `worst`.
+    fn harms(
         &self,
         search: &Search,
-        before: &Outcome,
+        before: &[Outcome],
         attack: &Attack,
-        replication: u64,
-    ) -> anyhow::Result<Option<f64>> {
-        let outcome = self.run(Some(attack), search.discipline, replication)?;
-        Ok(outcome.map(|outcome| outcome.harm(search.target, before).1))
+        worst: f64,
+    ) -> anyhow::Result<Option<Vec<f64>>> {
+        let mut harms = Vec::new();
+        for (replication, before) in (1..).zip(before) {
+            let Some(outcome) = self.run(Some(attack), search.discipline, replication)? else {
+                return Ok(None);
+            };
+            harms.push(outcome.harm(search.target, before).1);
+            if harms[0] < worst || harms[0] == 0.0 {
+                break;
+            }
+        }
+        Ok(Some(harms))
     }
 
     /// Hill climbing from one attack: the worst, and the least that its harm for each byte is.
     fn climb(&self, search: &Search, steps: u32) -> anyhow::Result<Option<(Attack, f64)>> {
         let mut rng = Rng::new(search.seed);
-        let mut before = Vec::new();
-        for replication in 1..=SEEN {
-            let Some(outcome) = self.run(None, search.discipline, replication)? else {
-                return Ok(None);
-            };
-            before.push(outcome);
-        }
+        let Some(before) = self.before(search.discipline)? else {
+            return Ok(None);
+        };
         let mut worst = (Attack::draw(&mut rng), 0.0);
         let mut next = worst.0;
         for _ in 0..=steps {
-            let mut harms = Vec::new();
-            for (replication, before) in (1..).zip(&before) {
-                let Some(harm) = self.harm(search, before, &next, replication)? else {
-                    return Ok(None);
-                };
-                harms.push(harm);
-                if harms[0] < worst.1 || harms[0] == 0.0 {
-                    break;
-                }
-            }
+            let Some(harms) = self.harms(search, &before, &next, worst.1)? else {
+                return Ok(None);
+            };
             let least = least(&harms);
             // Without harm yet, anywhere is as good.
             if least >= worst.1 {
