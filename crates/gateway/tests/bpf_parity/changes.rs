@@ -133,14 +133,16 @@ fn guest_weights_are_of_their_hosts_and_change_while_it_runs() {
             // Two keep the link busy.
             send(9, 9000);
             send(9, 9001);
+            // A queue that has stood is bulk under makeway, once another packet comes; two seconds later nothing is dropped for its fall any more.
+            for (number, ms) in [(9002, 300), (9003, 2100)] {
+                send(1, number);
+                send(2, number);
+                thread::sleep(Duration::from_millis(ms));
+            }
             for number in 0..40 {
                 send(1, number);
                 send(2, 1000 + number);
             }
-            // A queue that has stood is bulk under makeway, once another packet comes.
-            thread::sleep(Duration::from_millis(600));
-            send(1, 40);
-            send(2, 1040);
             let left = let_go(&qdisc, &heard);
             let waited: Vec<u32> = left.into_iter().filter(|number| *number < 9000).collect();
             let second = waited[..40].iter().filter(|number| **number >= 1000);
@@ -148,14 +150,14 @@ fn guest_weights_are_of_their_hosts_and_change_while_it_runs() {
         };
         let (all, second) = served();
         println!("{discipline}, weights 1 and 3: {second} of 40");
-        assert!(all == 82 && (26..=34).contains(&second), "{all} {second}");
+        assert!(all == 80 && (26..=34).contains(&second), "{all} {second}");
         let other = set(&qdisc, &config, |to| to.weights = vec![(host(1), 3)]);
         let (all, second) = served();
         println!("{discipline}, weights 3 and 1: {second} of 40");
-        assert!(all == 82 && (6..=14).contains(&second), "{all} {second}");
+        assert!(all == 80 && (6..=14).contains(&second), "{all} {second}");
         set(&qdisc, &other, |to| to.weights.clear());
         let (all, second) = served();
-        assert!(all == 82 && (16..=24).contains(&second), "{all} {second}");
+        assert!(all == 80 && (16..=24).contains(&second), "{all} {second}");
         run(&format!("ip link del {interface}"));
     }
 }
