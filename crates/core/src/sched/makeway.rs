@@ -167,7 +167,7 @@ pub struct Makeway {
     earliest: Instant,
 }
 
-/// What each packet of a flow reads: with many flows a line of the cache is a miss, and this is one line.
+/// State of a flow that each packet of it reads: with many flows a line of the cache is a miss, and this is one line.
 #[derive(Clone, Debug, Default)]
 #[repr(align(64))]
 struct FlowState {

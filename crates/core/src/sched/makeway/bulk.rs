@@ -198,7 +198,7 @@ mod tests {
         }
     }
 
-    /// What is dropped as a packet departs `ms` after a flow fell with 50 packets, which came 250 ms before.
+    /// Packets that are dropped as one departs `ms` after a flow fell with 50, which came 251 ms before.
     fn cleared(ms: u64) -> usize {
         let mut makeway = makeway(1538);
         come(&mut makeway, 0, 49, 1000);

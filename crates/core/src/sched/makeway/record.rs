@@ -110,7 +110,7 @@ pub struct Record {
     credit: i64,
 }
 
-/// What a flow did before, which is read as a window or its class ends.
+/// Earlier behaviour of a flow, which is read as a window or its class ends.
 #[derive(Clone, Debug, Default)]
 pub struct Past {
     /// When it last lost a packet to a queue, was marked, or had a queue that stood.
