@@ -86,8 +86,7 @@ verified_apart int clear(u64 now, u32 at)
 			break;
 		give_up_late(slot_at(take(now, at)), SOJOURN);
 		record_loss(&flow->record, now, 1);
-		flow->codel.first_above = now + RESPONDS;
-		flow->codel.dropping = false;
+		codel_spare(&flow->codel, now + RESPONDS);
 	}
 	return 0;
 }

@@ -57,6 +57,13 @@ inline_always bool codel_is_above(struct codel *codel, const struct codel_law *l
 	return now >= codel->first_above;
 }
 
+/* Drops nothing before `until`, and then only if the sojourn times have been above the target all the time. */
+inline_always void codel_spare(struct codel *codel, u64 until)
+{
+	codel->first_above = until;
+	codel->dropping = false;
+}
+
 /* Whether a further packet is to be dropped now. */
 inline_always bool codel_is_due(const struct codel *codel, u64 now)
 {
