@@ -32,38 +32,55 @@ async function tabTo(page, found) {
   assert.fail(`no control by the keyboard: ${found}`);
 }
 
-/** Headers that a server at another port of the host receives of this browser. */
-async function elsewhere(context) {
-  const server = createServer((request, answer) => answer.end(JSON.stringify(request.headers)));
+/** What `look` finds in a page of a server at another port of this host. */
+async function elsewhere(context, answer, look) {
+  const server = createServer((request, response) => response.end(answer(request)));
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
   const page = await context.newPage();
-  await page.goto(`http://127.0.0.1:${server.address().port}/`);
-  const headers = JSON.parse(await page.evaluate(() => document.body.textContent));
-  await page.close();
-  server.close();
-  return headers;
+  try {
+    await page.goto(`http://127.0.0.1:${server.address().port}/`);
+    return await look(page);
+  } finally {
+    await page.close();
+    server.close();
+  }
+}
+
+/** Notes when the first canvas is drawn, by the browser's own clock from the page's first request. */
+function notesFirstCanvas() {
+  const look = () => {
+    if (document.querySelector('section.direction canvas')) {
+      globalThis.drawn = performance.now();
+    } else {
+      requestAnimationFrame(look);
+    }
+  };
+  look();
+}
+
+const drawn = async (page) => Math.round(await (await page.waitForFunction(() => globalThis.drawn)).jsonValue());
+
+/** The time that a page with nothing but an empty canvas takes on this machine: the median of three, in milliseconds. */
+async function emptyCanvas(context) {
+  const answer = () => '<!doctype html><section class="direction"><canvas></canvas></section>';
+  const times = [];
+  for (let n = 0; n < 3; n += 1) {
+    times.push(await elsewhere(context, answer, drawn));
+  }
+  return times.sort((a, b) => a - b)[1];
 }
 
 async function main(browser, download) {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 }, reducedMotion: 'reduce' });
+  await context.addInitScript(notesFirstCanvas);
+  const empty = await emptyCanvas(context);
   const page = await context.newPage();
   const wrong = [];
   page.on('pageerror', (error) => wrong.push(error.message));
   page.on('console', (message) => message.type() === 'error' && wrong.push(message.text()));
-  // From the first request to the first chart, by the browser's own clock.
-  await page.addInitScript(() => {
-    const look = () => {
-      if (document.querySelector('section.direction canvas')) {
-        globalThis.drawn = performance.now();
-      } else {
-        requestAnimationFrame(look);
-      }
-    };
-    look();
-  });
   await page.goto(url, { waitUntil: 'load' });
   await page.getByText('Live', { exact: true }).waitFor();
-  const load = Math.round(await (await page.waitForFunction(() => globalThis.drawn)).jsonValue());
+  const load = await drawn(page);
   const bytes = await page.evaluate(() => {
     const all = [...performance.getEntriesByType('navigation'), ...performance.getEntriesByType('resource')];
     return all.reduce((sum, one) => sum + one.encodedBodySize, 0);
@@ -114,7 +131,8 @@ async function main(browser, download) {
   assert.equal(await change('{"upload_bps": 1}', key), 422);
   assert.equal(await change('{"upload_bps": 1}'), 401);
   // A server at another port of this host gets the cookie, and not the key.
-  const leaked = await elsewhere(context);
+  const headers = (request) => JSON.stringify(request.headers);
+  const leaked = JSON.parse(await elsewhere(context, headers, (other) => other.evaluate(() => document.body.textContent)));
   assert.ok(leaked.cookie.includes(cookies[0].value) && !JSON.stringify(leaked).includes(key), JSON.stringify(leaked));
   wrong.splice(0);
   // Something to see in the charts.
@@ -159,7 +177,7 @@ async function main(browser, download) {
   const width = await page.evaluate(() => document.documentElement.scrollWidth);
   const dark = await faults(page);
   await page.screenshot({ path: picture.replace('.png', '-360.png'), fullPage: true });
-  return { bytes, load_ms: load, shown_ms: shown, width_at_360: width, points_of_the_hour: points, faults: [...light, ...dark], wrong };
+  return { bytes, empty_ms: empty, load_ms: load, shown_ms: shown, width_at_360: width, points_of_the_hour: points, faults: [...light, ...dark], wrong };
 }
 
 const download = createSocket('udp4');

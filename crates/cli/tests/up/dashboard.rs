@@ -71,6 +71,10 @@ fn serve_downloads(far: &Far) {
     });
 }
 
+/// A machine on which the browser draws an empty canvas within this time, in milliseconds, has to keep the page's bars in time; a
+/// slower one has to keep them in proportion.
+const EMPTY_MS: u64 = 100;
+
 #[test]
 fn the_page_shows_a_download_and_changes_a_rate_in_a_browser() {
     if !has_node() {
@@ -93,7 +97,7 @@ fn the_page_shows_a_download_and_changes_a_rate_in_a_browser() {
     let pictures = tempfile::tempdir().unwrap();
     let picture = pictures.path().join("dashboard.png");
 
-    // Order and counts are right each time; the bars in time, on a machine that does nothing else, in one of three.
+    // Order and counts are right each time; the bars in time in one of three.
     let in_time = (0..3).any(|_| {
         let mut page = Command::new("node");
         page.arg(folder("dashboard/test/page.js"))
@@ -104,8 +108,8 @@ fn the_page_shows_a_download_and_changes_a_rate_in_a_browser() {
         assert!(told.status.success(), "{why}\n{}", service.said());
         let told: Value = serde_json::from_slice(&told.stdout).unwrap();
         note(format_args!(
-            "page: {} B, of at most 200000; drawn after {} ms, a download shown after {} ms, of at most 1000 and 2000",
-            told["bytes"], told["load_ms"], told["shown_ms"]
+            "page: {} B, of at most 200000; drawn after {} ms, a download shown after {} ms, of at most 1000 and 2000 where an empty canvas takes {EMPTY_MS} ms; here it takes {} ms",
+            told["bytes"], told["load_ms"], told["shown_ms"], told["empty_ms"]
         ));
         // Script and style at least.
         let bytes = told["bytes"].as_u64().unwrap();
@@ -113,7 +117,9 @@ fn the_page_shows_a_download_and_changes_a_rate_in_a_browser() {
         assert_eq!(told["width_at_360"], 360, "{told}");
         assert_eq!(told["faults"], Value::Array(Vec::new()), "{told:#}");
         assert_eq!(told["wrong"], Value::Array(Vec::new()), "{told:#}");
-        told["load_ms"].as_u64() < Some(1000) && told["shown_ms"].as_u64() < Some(2000)
+        let ms = |name: &str| told[name].as_u64().unwrap();
+        let slow = ms("empty_ms").max(EMPTY_MS);
+        ms("load_ms") * EMPTY_MS < 1000 * slow && ms("shown_ms") * EMPTY_MS < 2000 * slow
     });
     assert!(in_time, "it takes 1 s to load, or 2 s to show a download");
     if std::env::var_os("MAKEWAY_WRITE_DOCS").is_some() {
