@@ -50,14 +50,19 @@ def figures(cells, by, file):
 
 
 def renew(root, names):
-    """Renews the table of the world of each file, once all are read."""
-    tables = {}
+    """Renews the table of each world from its files together, once all are read."""
+    parts = {}
     for file in names:
         found = cells(file, CELL, "autorate")
         worlds = {cell["world"] for cell in found}
         if len(worlds) != 1 or not worlds <= set(WORLDS):
             sys.exit(f"{file}: the cells are of {', '.join(sorted(worlds))}: one file has those of one world, {' or '.join(WORLDS)}")
-        tables[worlds.pop()] = figures(found, f"{day(file)}, {machine()}", file)
+        parts.setdefault(worlds.pop(), []).append((file, found))
+    tables = {}
+    for world, of in parts.items():
+        together = ", ".join(str(file) for file, _ in of)
+        last = max(day(file) for file, _ in of)
+        tables[world] = figures([cell for _, found in of for cell in found], f"{last}, {machine()}", together)
     renew_page(root / "docs/autorate.md", tables)
     return [f"docs/autorate.md: renewed from {file}" for file in names]
 
@@ -84,6 +89,7 @@ def self_test():
     page = "<!-- sim -->\n<!-- /sim -->\n<!-- netns -->\nold\n<!-- /netns -->\n"
     other = [cell(OWN, 0.9, 30.0, None, "netns") | {"recovery_s": {"mean": 1.25, "half": 0.5}}]
     inputs = {"sim": some, "netns": other, "two": some + other, "vm": [cell(OWN, 1, 1, None, "vm")], "rivals": some[1:], "lacks": [some[0], {}]}
+    inputs["more"] = [cell | {"case": "ramp"} for cell in some]
     with files({"docs/autorate.md": page} | {f"{name}.json": json.dumps(of) for name, of in inputs.items()}) as root:
         assert check(root) == []
         place = lambda name: root / f"{name}.json"
@@ -93,9 +99,14 @@ def self_test():
             ("rivals", "has no cell of the algorithm `makeway`: `makeway-lab autorate --json FILE` with it"),
             ("lacks", "cell 2 has no `case` that is a text: name a file that `makeway-lab autorate --json FILE` wrote"),
         ]:
-            assert refusal(renew, root, [place("sim"), place(name)]) == f"{place(name)}: {fault}"
+            assert refusal(renew, root, [place("netns"), place(name)]) == f"{place(name)}: {fault}"
             assert (root / "docs/autorate.md").read_text() == page
         assert renew(root, [place("sim"), place("netns")]) == [f"docs/autorate.md: renewed from {place(name)}" for name in ("sim", "netns")]
         table = (root / "docs/autorate.md").read_text()
+        renew(root, [place("sim"), place("more")])
+        both = (root / "docs/autorate.md").read_text()
+        twice = f"{place('sim')}, {place('sim')}: has the case `step` and the algorithm `{OWN}` twice"
+        assert refusal(renew, root, [place("sim"), place("sim")]) == twice
+    assert lines[1] in both and "| `ramp` |" in both and "in 0 of 2 cases" in both, both
     assert all(line in table for line in lines) and "old" not in table, table
     assert "| `step` | 90.0, 30 | 1.2 ± 0.5 |\n\n`makeway` meets the target in 1 of 1 cases.\n" in table, table

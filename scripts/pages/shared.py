@@ -71,7 +71,10 @@ def lack(value, shape, place=""):
 def grid(cells, row, column, file):
     """Names of rows and columns in order, and the cells by both. All rows have all columns."""
     rows, columns = (list(dict.fromkeys(cell[key] for cell in cells)) for key in (row, column))
-    of = {(cell[row], cell[column]): cell for cell in cells}
+    of = {}
+    for cell in cells:
+        if of.setdefault((cell[row], cell[column]), cell) is not cell:
+            sys.exit(f"{file}: has the {row} `{cell[row]}` and the {column} `{cell[column]}` twice")
     for at in ((a, b) for a in rows for b in columns):
         if at not in of:
             sys.exit(f"{file}: has no cell of the {row} `{at[0]}` and the {column} `{at[1]}`: every {row} should have every {column}")
