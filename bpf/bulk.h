@@ -5,8 +5,7 @@
 /* Whether bulk's turn has come, where flow `old`, if that is not 0, has aged. */
 inline_always bool is_due(u32 old)
 {
-	return shares.waiting &&
-	       (shares.owed >= (config.quantum + grace(old)) * OWED_OF || shares.owed_others >= (u64)OWED_OF * BURST);
+	return shares.waiting && is_owed_to_bulk(config.quantum, old);
 }
 
 /* A step through the rounds: the bulk flow whose turn it is, 0 if there is a further step to take, NOBODY if there is none. */

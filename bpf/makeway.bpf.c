@@ -95,9 +95,10 @@ struct {
 struct shares {
 	struct meter meter;
 	struct idle_time idle_time;
-	/* 120ths of bytes: to bulk, and to that of other users. */
+	/* 120ths of bytes: to bulk, to that of other users, and to new flows behind those in standing. */
 	u64 owed;
 	u64 owed_others;
+	u64 owed_new;
 	/* Packets of bulk flows, and of those in standing. */
 	u32 waiting;
 	u32 standing;
@@ -533,8 +534,10 @@ inline_always struct slot *makeway_dequeue(u64 now)
 {
 	/* Mostly no packet can age: the list is not looked at. */
 	u32 old = shares.bursts ? aged(now) : 0;
-	struct slot *slot = is_due(old) ? NULL : first(now, old);
+	struct slot *slot = owed_to_new(now, old);
 
+	if (!slot && !is_due(old))
+		slot = first(now, old);
 	return slot ?: bulk(now);
 }
 

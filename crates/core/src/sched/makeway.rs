@@ -9,7 +9,7 @@
 //! the Internet", IEEE/ACM ToN 7(4), 1999, the other way round. The rest is ours; docs/disciplines/makeway.md argues it.
 //!
 //! Flows are *new*, in good *standing*, on *probation* or *bulk*. Those in standing or on probation leave first, the shortest queue first
-//! and for 7 of 8 bytes a burst that has waited for 20 ms ([`aged`]); then new ones, the shortest queue first; then bulk flows by turns. A flow changes its class when a packet of it comes ([`record`] has the constants):
+//! and for 7 of 8 bytes a burst that has waited for 20 ms ([`aged`]); then new ones, the shortest queue first, with a tenth of the link beside those in standing ([`first`]); then bulk flows by turns. A flow changes its class when a packet of it comes ([`record`] has the constants):
 //!
 //! | from | to | when |
 //! | --- | --- | --- |
@@ -41,6 +41,7 @@
 
 mod aged;
 mod bulk;
+mod first;
 mod full;
 mod lift;
 mod meter;
@@ -149,9 +150,10 @@ pub struct Makeway {
     /// Packets of bulk flows, and of those in standing.
     waiting: u32,
     standing: u32,
-    /// 120ths of bytes: to bulk, and to that of other users.
+    /// 120ths of bytes: to bulk, to that of other users, and to new flows behind those in standing.
     owed: u64,
     owed_others: u64,
+    owed_new: u64,
     /// The limit in packets.
     most: u32,
     meter: Meter,
@@ -238,6 +240,7 @@ impl Makeway {
             standing: 0,
             owed: 0,
             owed_others: 0,
+            owed_new: 0,
             most: limits.packets,
             meter: Meter::default(),
             idle: IdleTime::default(),
@@ -401,79 +404,6 @@ impl Makeway {
     }
 }
 
-// Departures.
-impl Makeway {
-    /// The packet of a flow in standing or on probation, of which `aged` has aged, or else of a new one.
-    fn first(&mut self, now: Instant, aged: Option<u32>, drops: &mut Drops) -> Option<Packet> {
-        self.judge_new(now);
-        let position = match self.orders[order_of(Class::Standing)].shortest() {
-            Some(shortest) => self.elder(aged, shortest),
-            None => self.orders[order_of(Class::New)].shortest()?,
-        };
-        let flow = self.pool.flow_at(position.node);
-        let record = &self.flows[flow as usize].record;
-        let stands = record.class != Class::New && record.stands(now);
-        let mut pkt = self.take(now, flow);
-        if !stands {
-            return Some(pkt);
-        }
-        let deadline = self.meter.deadline();
-        while now.saturating_since(pkt.arrived) > deadline
-            && self.flows[flow as usize].record.packets > 0
-        {
-            self.give_up(now, pkt, DropReason::Sojourn, drops);
-            pkt = self.take(now, flow);
-        }
-        Some(pkt)
-    }
-
-    /// The new flow with the longest queue is judged: beside those in standing, or new ones that are kept short, it would not be
-    /// served at all, and a flow that is not served sends no packet by which it could be judged. As bulk it has a floor.
-    fn judge_new(&mut self, now: Instant) {
-        // No queue of a new flow stands.
-        if now.saturating_since(self.earliest) <= STANDS {
-            return;
-        }
-        let Some(longest) = self.orders[order_of(Class::New)].longest() else {
-            self.earliest = now;
-            return;
-        };
-        let flow = self.pool.flow_at(longest.node);
-        let past = &mut self.rests[flow as usize].past;
-        if self.flows[flow as usize].record.waits_in_vain(now, past) {
-            self.change(flow, Class::New, Class::Bulk);
-        }
-    }
-
-    /// Adds the debt to bulk for `pkt`, which goes before it.
-    fn owe(&mut self, pkt: &Packet) {
-        if self.waiting == 0 {
-            self.owed = 0;
-            return;
-        }
-        let FlowState { record, user, .. } = &self.flows[pkt.flow.0 as usize];
-        let len = u64::from(pkt.len_u32());
-        self.owed += len
-            * match record.class {
-                Class::New => OWED_NEW,
-                _ => OWED_STANDING,
-            };
-        let user = &mut self.users[*user as usize];
-        if self.waiting > user.waiting {
-            self.owed_others += len * OWED_USERS;
-            if record.goes_first() {
-                self.meter.on_owed();
-            }
-            if record.class == Class::New && user.in_round {
-                let most = DEBT.min(self.quantum * DEBT_TURNS);
-                // A large packet of bulk may have cost more already, and that stays.
-                let least = user.deficit.min(-most);
-                user.deficit = (user.deficit - i64::from(pkt.len_u32())).max(least);
-            }
-        }
-    }
-}
-
 impl Scheduler for Makeway {
     fn enqueue(&mut self, now: Instant, mut pkt: Packet, drops: &mut Drops) {
         if !self.pool.admits(&pkt) {
@@ -527,15 +457,13 @@ impl Scheduler for Makeway {
             return None;
         }
         let aged = self.aged(now);
-        let first = match self.is_due(aged) {
-            true => None,
-            false => self.first(now, aged, drops),
+        let first = match self.owed_to_new(now, aged) {
+            None if self.is_due(aged) => None,
+            None => self.first(now, aged, drops),
+            due => due,
         };
         let pkt = match first {
-            Some(pkt) => {
-                self.owe(&pkt);
-                pkt
-            }
+            Some(pkt) => pkt,
             None => self.bulk(now, drops)?,
         };
         let record = &mut self.flows[pkt.flow.0 as usize].record;

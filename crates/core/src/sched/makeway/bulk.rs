@@ -13,10 +13,14 @@ const KEPT: u32 = 4;
 const RESPONDS: Duration = Duration::from_millis(500);
 
 impl Makeway {
-    /// Whether bulk's turn has come, if flow `aged` has.
+    /// Whether bulk's turn has come, where flow `aged` has aged.
     pub(super) fn is_due(&self, aged: Option<u32>) -> bool {
-        let least = OWED_OF * (self.quantum.unsigned_abs() + self.grace(aged));
-        self.waiting > 0 && (self.owed >= least || self.owed_others >= OWED_OF * BURST)
+        self.waiting > 0 && self.is_owed_to_bulk(self.quantum.unsigned_abs(), aged)
+    }
+
+    /// Whether bulk is owed these bytes and need not wait for flow `aged`, or that of other users is owed more than it waits for.
+    pub(super) fn is_owed_to_bulk(&self, bytes: u64, aged: Option<u32>) -> bool {
+        self.owed >= OWED_OF * (bytes + self.grace(aged)) || self.owed_others >= OWED_OF * BURST
     }
 
     /// The bulk flow whose turn it is.
