@@ -51,11 +51,14 @@ const MODULES: [&str; 9] = [
     "sch_cake",
 ];
 
-/// The line: a modem with a FIFO of 300 ms each way at 10 Mbit/s, and a server 10 ms behind it. It belongs to the machine, and is there at each boot.
+/// The line: a modem with a FIFO of 300 ms each way at 10 Mbit/s, and a server 10 ms behind it. It belongs to the machine, and is there at each boot. What
+/// the kernel sends as a link comes up can be lost, a question of ARP too: it is asked again after 0.1 s, not 1 s, which is no time of ours.
 const LINE: &str = "set -e
 line() {
     ip link add wan0 type veth peer name far netns modem
     ip addr add 10.9.0.1/24 dev wan0
+    echo 100 >/proc/sys/net/ipv4/neigh/wan0/retrans_time_ms
+    ip netns exec modem sh -c 'echo 100 >/proc/sys/net/ipv4/neigh/far/retrans_time_ms'
     ip link set wan0 up
     ip -n modem addr add 10.9.0.2/24 dev far
     ip -n modem link set far up
