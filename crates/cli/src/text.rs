@@ -31,9 +31,14 @@ pub fn count(n: u64) -> String {
     out
 }
 
+/// `1 interface`, `12 345 interfaces` of `interface`.
+pub fn some(n: u64, what: &str) -> String {
+    format!("{} {what}{}", count(n), if n == 1 { "" } else { "s" })
+}
+
 /// `1 packet`, `12 345 packets`.
 pub fn packets(n: u64) -> String {
-    format!("{} packet{}", count(n), if n == 1 { "" } else { "s" })
+    some(n, "packet")
 }
 
 /// `950 B`, `124 kB`, `1.24 GB`.

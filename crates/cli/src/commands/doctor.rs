@@ -48,11 +48,12 @@ pub fn run(args: &Doctor) -> anyhow::Result<ExitCode> {
         for one in &found {
             text::say!("{}", shown(one));
         }
-        let count = |state| found.iter().filter(|one| one.state == state).count();
-        let [faults, warnings] = [State::Fault, State::Warning].map(count);
+        let count = |state| found.iter().filter(|one| one.state == state).count() as u64;
         text::say!(
-            "{} checks: {faults} faults, {warnings} warnings",
-            found.len()
+            "{}: {}, {}",
+            text::some(found.len() as u64, "check"),
+            text::some(count(State::Fault), "fault"),
+            text::some(count(State::Warning), "warning")
         );
     }
     let is_fault = found.iter().any(|one| one.state == State::Fault);
@@ -74,8 +75,8 @@ fn wanted(args: &Doctor) -> (Option<Finding>, Vec<Wanted>) {
                     )
                 }
                 Ok(read) => {
-                    let count = read.interfaces.len();
-                    let found = format!("{}: {count} interfaces, no error", path.display());
+                    let count = text::some(read.interfaces.len() as u64, "interface");
+                    let found = format!("{}: {count}, no error", path.display());
                     let all = read.interfaces.iter().map(of_file).collect();
                     (Some(Finding::good("file", found)), all)
                 }

@@ -212,7 +212,7 @@ impl Plan {
             out,
             "{} beside {} on a link of {}, for {duration}:\n",
             self.videos(),
-            count(self.downloads, "download"),
+            text::some(self.downloads.into(), "download"),
             rate(self.rate.bps() as f64),
         )?;
         self.write_promise(&mut out)?;
@@ -229,7 +229,7 @@ impl Plan {
             writeln!(
                 out,
                 "No rate stays under 1 %: the buffer has no room for {it} beside {}.",
-                count(self.downloads, "download"),
+                text::some(self.downloads.into(), "download"),
             )?;
         } else {
             writeln!(
@@ -318,7 +318,7 @@ impl Plan {
             false => writeln!(
                 out,
                 "Frames of {frame} lose packets: beside {} that fill the buffer it has room for {:.0} kB of each video.",
-                count(self.downloads, "download"),
+                text::some(self.downloads.into(), "download"),
                 (self.largest_frame() / 1e3).floor(),
             ),
         }
@@ -413,10 +413,6 @@ impl Plan {
             m => format!("{m} videos of {each} each"),
         }
     }
-}
-
-fn count(n: u32, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// A rate in bit/s with three digits.
