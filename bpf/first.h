@@ -30,6 +30,7 @@ inline_always void owe(const struct flow *flow, u32 len)
 	bool is_new = flow->record.class == NEW;
 	struct user *user;
 
+	/* Half as much if bulk waits too, which has the other half. */
 	if (is_new || order_is_empty(NEW))
 		shares.owed_new = 0;
 	else

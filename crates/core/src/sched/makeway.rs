@@ -68,7 +68,7 @@ pub(crate) use record::STANDS;
 use record::{Past, Record};
 
 /// Owed to bulk for each byte that goes before it, in 120ths: a ninth of those in standing, 3/5 if other users
-/// wait, a third of new flows.
+/// wait, a third of new flows. Those in standing owe a ninth to new flows too.
 pub(crate) const OWED_OF: u64 = 120;
 pub(crate) const OWED_STANDING: u64 = 13;
 pub(crate) const OWED_USERS: u64 = 72;

@@ -63,6 +63,7 @@ impl Makeway {
         let (is_new, goes_first) = (record.class == Class::New, record.goes_first());
         let len = u64::from(pkt.len_u32());
         let is_behind = !is_new && self.orders[order_of(Class::New)].shortest().is_some();
+        // Half as much if bulk waits too, which has the other half.
         self.owed_new = match is_behind {
             true if self.waiting > 0 => self.owed_new + len * OWED_STANDING / 2,
             true => self.owed_new + len * OWED_STANDING,
