@@ -51,8 +51,8 @@ const MODULES: [&str; 9] = [
     "sch_cake",
 ];
 
-/// The line: a modem with a FIFO of 300 ms each way at 10 Mbit/s, and a server 10 ms behind it. It belongs to the machine, and is there at each boot. What
-/// the kernel sends as a link comes up can be lost, a question of ARP too: it is asked again after 0.1 s, not 1 s, which is no time of ours.
+/// The line: a modem with a FIFO of 300 ms each way at 10 Mbit/s, and a server 10 ms behind it. It belongs to the machine, and is there at each boot. A
+/// question of ARP, lost as a link comes up, is asked again after 0.1 s instead of the kernel's 1 s, which is no time of ours.
 const LINE: &str = "set -e
 line() {
     ip link add wan0 type veth peer name far netns modem
