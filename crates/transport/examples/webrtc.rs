@@ -17,8 +17,10 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use makeway_core::rate::external::External;
-use makeway_core::send::sbpn2::Sbpn2;
-use makeway_core::send::{Config, Event as Said, Frame, FrameId, Outcome, Sender};
+use makeway_core::send::{
+    Config, Event as Said, Frame, FrameId, Key, Outcome, Policy, Sender, Waiting, WhenFull,
+    WhenLate,
+};
 use makeway_core::units::{self, Rate};
 use makeway_testing::camera::{Camera, Picture};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -34,9 +36,12 @@ use str0m::{Candidate, Event, Input, Output, Rtc, RtcConfig};
 type Fallible<T> = Result<T, Box<dyn Error + Send + Sync>>;
 
 const PERIOD: Duration = Duration::from_millis(40);
-/// A frame is of use this long after its capture, and longer where others refer to it.
-const PATIENCE: units::Duration = units::Duration::from_millis(200);
-const OF_USE: units::Duration = units::Duration::from_millis(400);
+/// The longest that a frame of each layer may take from its capture: where the queue grows, layer 2 is left out first.
+const PATIENCE: [units::Duration; 3] = [
+    units::Duration::from_millis(400),
+    units::Duration::from_millis(300),
+    units::Duration::from_millis(150),
+];
 /// Payload of a packet without the VP8 descriptor.
 const PART: usize = 1100;
 /// The estimate at first, and the most that probes look for.
@@ -44,6 +49,24 @@ const START: Bitrate = Bitrate::kbps(600);
 const MOST: Bitrate = Bitrate::kbps(1500);
 /// Frames that later ones may refer to, or of which parts still leave.
 const KEPT: usize = 64;
+
+/// In the order of capture, since a decoder takes frames in no other: one that a newer frame has passed is lost. Frames that cannot be there in
+/// their time are left out.
+struct InOrder;
+
+impl Policy for InOrder {
+    fn key(&self, _waiting: &Waiting) -> Key {
+        (0, 0)
+    }
+
+    fn when_full(&self) -> WhenFull {
+        WhenFull::Refuse
+    }
+
+    fn when_late(&self) -> WhenLate {
+        WhenLate::DiscardUnlessAlone
+    }
+}
 
 /// A packet that waits: a part of a frame.
 #[derive(Clone)]
@@ -78,11 +101,36 @@ struct Counts {
     bps: u64,
 }
 
+/// The queue's share of the bytes that leave. Headers, retransmissions and probes have the rest, and the estimate is of all.
+struct Share {
+    own: u64,
+    all: u64,
+    mean: f64,
+}
+
+impl Share {
+    /// The least that the queue has of the estimate, where retransmissions would have all.
+    const LEAST: f64 = 0.2;
+
+    /// Takes the bytes since the last call into the mean, with a weight of a quarter.
+    fn update(&mut self) {
+        if self.all > 0 {
+            let share = self.own as f64 / self.all as f64;
+            self.mean += (share.min(1.0) - self.mean) / 4.0;
+            (self.own, self.all) = (0, 0);
+        }
+    }
+
+    fn of(&self, bps: u64) -> u64 {
+        (bps as f64 * self.mean.max(Self::LEAST)) as u64
+    }
+}
+
 struct Server {
     rtc: Rtc,
     zero: Instant,
     /// `None`: str0m's queue.
-    queue: Option<Sender<External, Sbpn2, Part>>,
+    queue: Option<Sender<External, InOrder, Part>>,
     camera: Camera,
     /// Where the video goes, once connected.
     video: Option<(Mid, Pt)>,
@@ -93,6 +141,7 @@ struct Server {
     base: (u32, u8),
     sequence: u64,
     picture: u16,
+    share: Share,
     counts: Counts,
 }
 
@@ -120,7 +169,7 @@ impl Server {
         let refers_to = self.frames.iter().find_map(known);
         let frame = Frame {
             class: layer,
-            deadline: time + if layer == 2 { PATIENCE } else { OF_USE },
+            deadline: time + PATIENCE[usize::from(layer)],
             depends_on: refers_to.as_slice(),
         };
         let parts = parts
@@ -183,6 +232,7 @@ impl Server {
         let layer = part.layer << 6 | u8::from(part.is_sync) << 5;
         let mut payload = vec![0x80 | start, 0xE0, 0x80 | high, low, part.base, layer];
         payload.extend_from_slice(&part.data);
+        self.share.own += payload.len() as u64;
         let timestamp = (part.captured - self.zero).as_micros() as u64 * 9 / 100;
         let sequence = (first + u64::from(part.at)).into();
         let packet = RtpWrite::new(pt, sequence, timestamp as u32, part.captured, payload)
@@ -212,7 +262,10 @@ impl Server {
                 self.counts.bps = estimate.as_u64();
                 self.set_rate(now, None);
             }
-            Event::PeerStats(stats) => self.set_rate(now, stats.rtt),
+            Event::PeerStats(stats) => {
+                self.share.update();
+                self.set_rate(now, stats.rtt);
+            }
             Event::KeyframeRequest(_) => self.refresh(self.counts.frames as u32),
             Event::Closed => return Ok(false),
             _ => {}
@@ -221,7 +274,7 @@ impl Server {
     }
 
     fn set_rate(&mut self, now: Instant, rtt: Option<Duration>) {
-        let (time, bps) = (self.time(now), self.counts.bps);
+        let (time, bps) = (self.time(now), self.share.of(self.counts.bps));
         let rtt = rtt.map(|rtt| units::Duration::from_nanos(rtt.as_nanos() as u64));
         if let Some(queue) = &mut self.queue {
             queue.change_rate(time, |rate| rate.set(Rate::from_bps(bps), rtt));
@@ -280,6 +333,7 @@ impl Server {
                 match self.rtc.poll_output()? {
                     Output::Timeout(at) => break at,
                     Output::Transmit(packet) => {
+                        self.share.all += packet.contents.len() as u64;
                         socket.send_to(&packet.contents, packet.destination)?;
                     }
                     Output::Event(event) => {
@@ -372,8 +426,7 @@ fn main() -> Fallible<()> {
     let server = Server {
         rtc,
         zero,
-        queue: (sender == "makeway")
-            .then(|| Sender::new(Config::default(), rate, Sbpn2::default())),
+        queue: (sender == "makeway").then(|| Sender::new(Config::default(), rate, InOrder)),
         camera,
         video: None,
         is_connected: false,
@@ -382,6 +435,11 @@ fn main() -> Fallible<()> {
         base: (0, 0),
         sequence: 1,
         picture: 0,
+        share: Share {
+            own: 0,
+            all: 0,
+            mean: 1.0,
+        },
         counts: Counts::default(),
     };
     let counts = server.run(&socket, &ended)?;
