@@ -44,6 +44,8 @@ const PATIENCE: [units::Duration; 3] = [
 ];
 /// Payload of a packet without the VP8 descriptor.
 const PART: usize = 1100;
+/// RTP's header with its extensions, and SRTP's tag.
+const HEADERS: u64 = 40;
 /// The estimate at first, and the most that probes look for.
 const START: Bitrate = Bitrate::kbps(600);
 const MOST: Bitrate = Bitrate::kbps(1500);
@@ -101,7 +103,7 @@ struct Counts {
     bps: u64,
 }
 
-/// The queue's share of the bytes that leave. Headers, retransmissions and probes have the rest, and the estimate is of all.
+/// The queue's share of the bytes that leave. Retransmissions and probes have the rest, and the estimate is of all.
 struct Share {
     own: u64,
     all: u64,
@@ -232,7 +234,7 @@ impl Server {
         let layer = part.layer << 6 | u8::from(part.is_sync) << 5;
         let mut payload = vec![0x80 | start, 0xE0, 0x80 | high, low, part.base, layer];
         payload.extend_from_slice(&part.data);
-        self.share.own += payload.len() as u64;
+        self.share.own += HEADERS + payload.len() as u64;
         let timestamp = (part.captured - self.zero).as_micros() as u64 * 9 / 100;
         let sequence = (first + u64::from(part.at)).into();
         let packet = RtpWrite::new(pt, sequence, timestamp as u32, part.captured, payload)
